@@ -1,0 +1,1 @@
+"""What is scheduled: jobs, machines, and what is committed on them."""

@@ -1,0 +1,214 @@
+"""What is committed on every machine in every coming slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.errors import Overcommitted
+from slotwise.model.cluster import Cluster
+from slotwise.model.schedule import Placement
+
+__all__ = ["Ledger", "LedgerView"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class LedgerView(NamedTuple):
+    """The ledger's arrays, as kernels read them (never write to them).
+
+    Rows are ``slot % window``. A machine is *touched* in a slot if anything is committed on it there; untouched
+    machines of one class are interchangeable, so kernels look at the touched ones and at a few of each class.
+    """
+
+    used: Floats
+    """(window, M, R) committed grains: whole numbers, so that sums are exact and a release restores what was."""
+    capacity: Floats
+    """(M, R) grains; zero on a lost machine."""
+    touched: npt.NDArray[np.int32]
+    """(window, M) touched machines of each row, rising, in the first ``counts[row]`` places."""
+    counts: Ints
+    """(window,) touched machines of each row."""
+    flags: npt.NDArray[np.bool_]
+    """(window, M) whether a machine is touched."""
+    classes: Ints
+    """(M,) class of each machine."""
+    members: Ints
+    """Machines that are not lost, ordered by class, rising within each class."""
+    starts: Ints
+    """(classes + 1,) where each class begins in ``members``."""
+
+
+class Ledger:
+    """Committed amounts, (slot, machine, resource), over a window of slots that can roll.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machines.
+    window : int
+        Slots held at once, >= 1: the horizon of a simulation, or how far ahead a live scheduler promises.
+    rolling : bool
+        If true, a slot that passes makes room for a new one at the far end; if false the last slot stays
+        ``window - 1``.
+
+    Attributes
+    ----------
+    origin : int
+        First slot that can still be committed. Invariant: rows of earlier slots are empty.
+    """
+
+    def __init__(self, cluster: Cluster, window: int, *, rolling: bool = False) -> None:
+        machines, resources = cluster.grains.shape
+        self.cluster = cluster
+        self.window = window
+        self.rolling = rolling
+        self.origin = 0
+        members, starts = _by_class(cluster.classes, np.ones(machines, dtype=np.bool_))
+        self.view = LedgerView(
+            used=np.zeros((window, machines, resources)),
+            capacity=cluster.grains.copy(),
+            touched=np.zeros((window, machines), dtype=np.int32),
+            counts=np.zeros(window, dtype=np.int64),
+            flags=np.zeros((window, machines), dtype=np.bool_),
+            classes=cluster.classes,
+            members=members,
+            starts=starts,
+        )
+
+    @property
+    def end(self) -> int:
+        """First slot that cannot be committed any more (or yet)."""
+        return self.origin + self.window if self.rolling else self.window
+
+    def used(self, slot: int) -> Floats:
+        """Return committed grains in a slot, (M, R)."""
+        used: Floats = self.view.used[slot % self.window]
+        return used
+
+    def free(self, slot: int) -> Floats:
+        """Return grains left in a slot, (M, R), >= 0."""
+        return self.view.capacity - self.used(slot)
+
+    def commit(self, slots: Iterable[int], placements: Iterable[Placement], worker: Floats, server: Floats) -> None:
+        """Add placements, all or none.
+
+        Parameters
+        ----------
+        slots, placements : iterables of equal length
+            Where and when; slots are distinct.
+        worker, server : (R,) float64
+            Grains of one worker and of one server.
+
+        Raises
+        ------
+        Overcommitted
+            If any machine would hold more than its capacity in any resource, or a slot lies outside of the window.
+        """
+        self._apply(slots, placements, worker, server, 1.0)
+
+    def release(self, slots: Iterable[int], placements: Iterable[Placement], worker: Floats, server: Floats) -> None:
+        """Take placements back, as they were committed; the ledger is then exactly what it was without them."""
+        self._apply(slots, placements, worker, server, -1.0)
+
+    def _apply(
+        self, slots: Iterable[int], placements: Iterable[Placement], worker: Floats, server: Floats, sign: float
+    ) -> None:
+        rows: list[int] = []
+        machines: list[int] = []
+        workers: list[int] = []
+        servers: list[int] = []
+        for slot, placement in zip(slots, placements, strict=True):
+            if not self.origin <= slot < self.end:
+                raise Overcommitted(f"slot must be in {self.origin} ... {self.end - 1}, got {slot}")
+            rows += [slot % self.window] * len(placement.machines)
+            machines += placement.machines
+            workers += placement.workers
+            servers += placement.servers
+        if not rows:
+            return
+        amounts = np.outer(np.array(workers), worker) + np.outer(np.array(servers), server)
+        bad = _apply_entries(self.view, np.array(rows), np.array(machines), amounts, sign)
+        if bad >= 0:
+            name = self.cluster.names[machines[bad]]
+            raise Overcommitted(f"machine {name!r} would hold more than its capacity (or less than nothing)")
+
+    def advance(self, slot: int) -> None:
+        """Drop what lies before ``slot``; if rolling, as many slots open at the far end."""
+        for passed in range(self.origin, min(slot, self.origin + self.window)):
+            row = passed % self.window
+            if self.view.counts[row]:
+                self.view.used[row] = 0.0
+                self.view.flags[row] = False
+                self.view.counts[row] = 0
+        self.origin = max(self.origin, slot)
+
+    def lose(self, machine: int) -> None:
+        """Take a machine away; what is committed on it must have been released."""
+        self._set_capacity(machine, np.zeros_like(self.view.capacity[machine]))
+
+    def join(self, machine: int) -> None:
+        """Give a lost machine back."""
+        self._set_capacity(machine, self.cluster.grains[machine])
+
+    def _set_capacity(self, machine: int, grains: Floats) -> None:
+        self.view.capacity[machine] = grains
+        alive: npt.NDArray[np.bool_] = np.asarray(self.view.capacity.any(axis=1) | ~self.cluster.grains.any(axis=1))
+        members, starts = _by_class(self.cluster.classes, alive)
+        self.view = self.view._replace(members=members, starts=starts)
+
+
+def _by_class(classes: Ints, alive: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    members = np.argsort(classes, kind="stable")
+    sizes = np.bincount(classes[alive], minlength=int(classes.max()) + 1)
+    return members[alive[members]].astype(np.int64), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+@numba.njit(cache=True)
+def _apply_entries(view: LedgerView, rows: Ints, machines: Ints, amounts: Floats, sign: float) -> int:
+    """Check every entry, then write them all; return the first bad entry or -1."""
+    entries, resources = amounts.shape
+    done = 0
+    bad = -1
+    for i in range(entries):
+        row, machine = rows[i], machines[i]
+        for r in range(resources):
+            view.used[row, machine, r] += sign * amounts[i, r]
+        done = i + 1
+        for r in range(resources):
+            value = view.used[row, machine, r]
+            if value < 0.0 or (sign > 0.0 and amounts[i, r] > 0.0 and value > view.capacity[machine, r]):
+                bad = i
+        if bad >= 0:
+            break
+    if bad >= 0:
+        for i in range(done):
+            for r in range(resources):
+                view.used[rows[i], machines[i], r] -= sign * amounts[i, r]
+        return bad
+    for i in range(entries):
+        row, machine = rows[i], machines[i]
+        holds = False
+        for r in range(resources):
+            holds = holds or view.used[row, machine, r] > 0.0
+        if holds == view.flags[row, machine]:
+            continue
+        count = view.counts[row]
+        listed = view.touched[row]
+        at = np.searchsorted(listed[:count], machine)
+        if holds:
+            for j in range(count, at, -1):
+                listed[j] = listed[j - 1]
+            listed[at] = machine
+            view.counts[row] = count + 1
+        else:
+            for j in range(at, count - 1):
+                listed[j] = listed[j + 1]
+            view.counts[row] = count - 1
+        view.flags[row, machine] = holds
+    return -1

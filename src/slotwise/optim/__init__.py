@@ -1,0 +1,1 @@
+"""Prices, cost curves, the program over slots and the planner."""

@@ -1,0 +1,256 @@
+"""The best schedule of one job at given prices: slot curves, the program over slots, and utility."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.errors import InvalidInput
+from slotwise.model.ledger import Ledger
+from slotwise.model.schedule import Placement, Schedule
+from slotwise.optim.pricing import Prices
+from slotwise.optim.request import Request
+from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
+from slotwise.optim.workload import Program
+
+__all__ = ["Exact", "Plan", "Planner", "SlotSolver", "Sweep", "schedule_cost", "solver"]
+
+Floats = npt.NDArray[np.float64]
+
+_FIRST_BLOCK = 4
+_LARGEST_BLOCK = 64
+_NEAR_MISS = 0.02
+"""Plans that miss a payoff of zero by up to this share of the utility are still trimmed before the job is turned
+away."""
+
+
+class SlotSolver(Protocol):
+    """Solves the inner problem: one job in one slot."""
+
+    name: str
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        ...
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        ...
+
+
+class Sweep:
+    """Machines in order of cost, the default."""
+
+    name = "sweep"
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        return sweep_curves(ledger.view, first, count, request.ask, prices)
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        return _placement(*sweep_place(ledger.view, slot, request.ask, choice, prices))
+
+
+class Exact:
+    """Dynamic program over machines; its time grows with machines x workers x servers squared."""
+
+    name = "exact"
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        return exact_curves(ledger.view, first, count, request.ask, prices)
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        return _placement(*exact_place(ledger.view, slot, request.ask, choice, prices))
+
+
+def solver(name: str) -> SlotSolver:
+    """Return the solver that ``--solver`` names.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of that name.
+    """
+    solvers: dict[str, type[Sweep] | type[Exact]] = {"sweep": Sweep, "exact": Exact}
+    if name not in solvers:
+        raise InvalidInput(f"solver must be {' or '.join(solvers)}, got {name!r}")
+    return solvers[name]()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The best schedule that was found, whether or not it pays.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        When and where.
+    utility : float
+        Of its completion.
+    cost : float
+        Of all its workers and servers at the prices before it is committed.
+    """
+
+    schedule: Schedule
+    utility: float
+    cost: float
+
+    @property
+    def payoff(self) -> float:
+        """Utility minus cost."""
+        return self.utility - self.cost
+
+
+class Planner:
+    """Finds the best schedule of one job (the paper's algorithms 2 and 3).
+
+    Parameters
+    ----------
+    slot_solver : SlotSolver
+        For the inner problem.
+    grid : int
+        Least number of workload steps, >= 1; at least 10 for every slot that the job needs are used in any case.
+    """
+
+    def __init__(self, slot_solver: SlotSolver | None = None, grid: int = 500) -> None:
+        if grid < 1:
+            raise InvalidInput(f"grid must be >= 1, got {grid}")
+        self.solver: SlotSolver = Sweep() if slot_solver is None else slot_solver
+        self.grid = grid
+
+    def plan(
+        self,
+        request: Request,
+        ledger: Ledger,
+        prices: Prices,
+        *,
+        first: int | None = None,
+        at_least: float | None = None,
+    ) -> Plan | None:
+        """Return the schedule with the largest payoff at these prices.
+
+        Parameters
+        ----------
+        request : Request
+            The job.
+        ledger : Ledger
+            What is committed.
+        prices : Prices
+            Price functions; the schedule's own use does not move them.
+        first : int, optional
+            First slot it may run in; its arrival by default.
+        at_least : float, optional
+            Payoff that a plan must beat before it is trimmed; by default a little below zero. ``-inf`` finds the best
+            plan even if it does not pay.
+
+        Returns
+        -------
+        Plan or None
+            None where no plan of interest reaches the workload before the horizon.
+        """
+        first = max(request.arrival if first is None else first, ledger.origin)
+        utility = request.utility[first - request.arrival : min(request.end, ledger.end) - request.arrival]
+        if len(utility) == 0 or request.most_samples <= 0:
+            return None
+        if at_least is None:
+            at_least = -_NEAR_MISS * float(utility[0])
+        grid = max(self.grid, 10 * request.fewest_slots)
+        program = Program(request.needed, grid, utility, _least_cost_per_sample(request, prices), at_least)
+        curves: list[Curves] = []
+        starts: list[int] = []
+        block = _FIRST_BLOCK
+        while not program.done:
+            count = min(block, len(utility) - program.slots)
+            starts.append(program.slots)
+            curves.append(self.solver.curves(ledger, first + program.slots, count, request, prices))
+            program.advance(curves[-1])
+            block = min(2 * block, _LARGEST_BLOCK)
+        if program.completion < 0:
+            return None
+        picks = []
+        for slot, index in program.plan():
+            at = int(np.searchsorted(starts, slot, side="right")) - 1
+            part = curves[at]
+            begin, end = part.offsets[slot - starts[at]], part.offsets[slot - starts[at] + 1]
+            picks.append(
+                _Pick(first + slot, index, part.samples[begin:end], part.costs[begin:end], part.choices[begin:end])
+            )
+        picks = _trim(picks, request.needed)
+        return self._price(picks, request, ledger, prices)
+
+    def _price(self, picks: list[_Pick], request: Request, ledger: Ledger, prices: Prices) -> Plan:
+        """Rebuild the placements of a plan and add up what they cost."""
+        placements = tuple(
+            self.solver.place(ledger, pick.slot, request, int(pick.choices[pick.index]), prices) for pick in picks
+        )
+        slots = tuple(pick.slot for pick in picks)
+        schedule = Schedule(slots, placements, tuple(request.samples(p) for p in placements))
+        utility = float(request.utility[schedule.completion - request.arrival])
+        return Plan(schedule, utility, schedule_cost(schedule, request, ledger, prices))
+
+
+@dataclass(slots=True)
+class _Pick:
+    """One slot of a plan: which point of the slot's curve was taken; -1 is none."""
+
+    slot: int
+    index: int
+    samples: Floats
+    costs: Floats
+    choices: npt.NDArray[np.int64]
+
+    @property
+    def cost(self) -> float:
+        return float(self.costs[self.index]) if self.index >= 0 else 0.0
+
+    @property
+    def trained(self) -> float:
+        return float(self.samples[self.index]) if self.index >= 0 else 0.0
+
+
+def _trim(picks: list[_Pick], needed: float) -> list[_Pick]:
+    """Take back what the workload does not need.
+
+    From the dearest slot on, step to the cheapest choice that still suffices, or to none.
+    """
+    for pick in sorted(picks, key=lambda p: (-p.cost, p.slot)):
+        spare = sum(p.trained for p in picks) - needed
+        least = pick.trained - spare
+        # The cheapest choice with enough samples is the first one: both rise along the curve.
+        pick.index = int(np.searchsorted(pick.samples, least)) if least > 0 else -1
+    return [pick for pick in picks if pick.index >= 0]
+
+
+def _least_cost_per_sample(request: Request, prices: Prices) -> float:
+    """Return what a sample costs at least: no price is ever below that of an empty machine."""
+    ask = request.ask
+    base = np.exp(prices.log_low)
+    costs = ask.workers * float(ask.worker_amount @ base) + ask.servers * float(ask.server_amount @ base)
+    most = np.where(request.held, ask.samples, 0.0).max(axis=0)
+    useful = most > 0
+    return float((costs[useful] / most[useful]).min()) * (1.0 - 1e-9) if useful.any() else 0.0
+
+
+def schedule_cost(schedule: Schedule, request: Request, ledger: Ledger, prices: Prices) -> float:
+    """Return the cost of a schedule at the prices of a ledger that does not hold it yet."""
+    cost = 0.0
+    for slot, placement in zip(schedule.slots, schedule.placements, strict=True):
+        machines = list(placement.machines)
+        capacity = ledger.view.capacity[machines]
+        price = prices.at(ledger.used(slot)[machines], capacity)
+        worker = price @ request.ask.worker_amount
+        server = price @ request.ask.server_amount
+        cost += float(np.dot(placement.workers, worker) + np.dot(placement.servers, server))
+    return cost
+
+
+def _placement(
+    machines: npt.NDArray[np.int64], workers: npt.NDArray[np.int64], servers: npt.NDArray[np.int64]
+) -> Placement:
+    return Placement(tuple(machines.tolist()), tuple(workers.tolist()), tuple(servers.tolist()))

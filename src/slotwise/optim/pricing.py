@@ -1,0 +1,251 @@
+"""Prices of resources from their use, and how the two ends of the price range are found.
+
+p(rho) = L (U / L)^(rho / C): an empty resource costs L, little enough that any useful job enters; a full one costs U,
+so that no job which needs it has a payoff left. Everything is kept in logarithms.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.errors import InvalidInput
+from slotwise.model.cluster import Cluster
+
+__all__ = ["Bid", "Calibration", "Learnt", "Literal", "Prices", "Scale", "calibration"]
+
+Floats = npt.NDArray[np.float64]
+
+_LEAST_SHARE = 1e-6
+"""L is never below this share of U with learnt prices: equal machines must still be told apart by use."""
+_WIDEST = 600.0
+"""Largest ln(U / L): beyond it L would not be a floating-point number."""
+
+
+class Bid(NamedTuple):
+    """What pricing needs to know of a job that can finish.
+
+    Attributes
+    ----------
+    utility : float
+        u at the earliest possible completion, >= 0.
+    log_late_utility : float
+        ln u(T - 1 - a), the least that it can be worth in time; -inf if nothing.
+    share_time : (R,) float64
+        Resource-time in machine-slots of a mean machine.
+    least : (R,) float64
+        Smaller positive one of its worker's and server's demand, +inf where neither demands the resource.
+    slot : int
+        Slot of arrival.
+    """
+
+    utility: float
+    log_late_utility: float
+    share_time: Floats
+    least: Floats
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """A price function p(use share) for each resource.
+
+    Attributes
+    ----------
+    log_low : (R,) float64
+        ln L: utility per unit of the resource and slot on an empty machine.
+    log_ratio : (R,) float64
+        ln(U / L), >= 1; 0 for a resource that nobody demands.
+    """
+
+    log_low: Floats
+    log_ratio: Floats
+
+    def at(self, used: Floats, capacity: Floats) -> Floats:
+        """Return prices at a use.
+
+        Parameters
+        ----------
+        used, capacity : (..., R) float64
+            Committed and total amounts, in the same unit, 0 <= used <= capacity.
+
+        Returns
+        -------
+        (..., R) float64
+            Utility per unit of the resource and slot, > 0; where capacity is 0, the price of a full resource.
+        """
+        share = np.divide(used, capacity, out=np.ones_like(used), where=capacity > 0)
+        return np.exp(self.log_low + self.log_ratio * share)
+
+
+class Calibration(Protocol):
+    """Finds the price range; told of every job that can finish, in order of arrival."""
+
+    def observe(self, bid: Bid) -> Prices:
+        """Return the prices to use for the job that ``bid`` speaks of."""
+        ...
+
+
+def _range(log_low: Floats, log_high: Floats) -> Prices:
+    """Build prices; ``log_high`` is -inf where nobody demands the resource."""
+    demanded = np.isfinite(log_high)
+    ratio = np.where(demanded, np.where(demanded, log_high, 0.0) - log_low, 0.0)
+    ratio = np.where(demanded, np.maximum(ratio, 1.0), 0.0)
+    return Prices(log_low, ratio)
+
+
+class _Highest:
+    """ln U over the jobs seen so far."""
+
+    def __init__(self, resources: int) -> None:
+        self.log_high: Floats = np.full(resources, -np.inf)
+
+    def see(self, bid: Bid) -> None:
+        if bid.utility > 0:
+            with np.errstate(divide="ignore"):
+                log_least = np.log(bid.least)
+            self.log_high = np.maximum(self.log_high, math.log(bid.utility) - log_least)
+
+
+def _mean_capacity(cluster: Cluster) -> Floats:
+    mean = cluster.capacity.mean(axis=0)
+    return np.where(mean > 0, mean, 1.0)
+
+
+class Scale:
+    """``--prices scale=X``: an empty machine costs X a slot, spread evenly over its resources.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machines; a price of r is X / (R C^r) with C^r of the mean machine.
+    machine_cost : float
+        X, > 0.
+    """
+
+    def __init__(self, cluster: Cluster, machine_cost: float) -> None:
+        if not (math.isfinite(machine_cost) and machine_cost > 0):
+            raise InvalidInput(f"prices scale must be > 0 and finite, got {machine_cost!r}")
+        mean = _mean_capacity(cluster)
+        self._log_low = math.log(machine_cost) - np.log(len(mean) * mean)
+        self._highest = _Highest(len(mean))
+
+    def observe(self, bid: Bid) -> Prices:
+        """Return prices whose upper end is U over the jobs seen so far."""
+        self._highest.see(bid)
+        return _range(self._log_low, self._highest.log_high)
+
+
+class Learnt:
+    """``--prices learnt``, the default: the base price is the threshold of a fractional knapsack over the jobs so far.
+
+    The density of a job is its best utility over its size in machine-slots. Jobs seen so far are sorted by density;
+    that of the first whose running sum of sizes reaches the capacity offered so far, machines x (slots since the
+    start + 1) x X, is what an empty machine costs in a slot. The future is never used.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machines.
+    share : float
+        X in (0, inf), 0.5 by default: which share of the capacity counts as offered.
+    """
+
+    def __init__(self, cluster: Cluster, share: float = 0.5) -> None:
+        if not (math.isfinite(share) and share > 0):
+            raise InvalidInput(f"prices learnt must be > 0 and finite, got {share!r}")
+        self._machines = len(cluster)
+        self._share = share
+        mean = _mean_capacity(cluster)
+        self._log_spread = np.log(len(mean) * mean)
+        self._highest = _Highest(len(mean))
+        self._falling: list[float] = []
+        self._sizes: list[float] = []
+
+    def observe(self, bid: Bid) -> Prices:
+        """Return prices learnt from the jobs seen so far, this one included."""
+        self._highest.see(bid)
+        size = float(bid.share_time.mean())
+        density = bid.utility / size if size > 0 else 0.0
+        at = bisect.bisect_right(self._falling, -density)
+        self._falling.insert(at, -density)
+        self._sizes.insert(at, size)
+        offered = self._machines * (bid.slot + 1) * self._share
+        reach = int(np.searchsorted(np.cumsum(self._sizes), offered))
+        base = -self._falling[reach] if reach < len(self._falling) else 0.0
+        floor = np.where(np.isfinite(self._highest.log_high), self._highest.log_high + math.log(_LEAST_SHARE), -_WIDEST)
+        log_low = math.log(base) - self._log_spread if base > 0 else floor
+        return _range(np.maximum(log_low, floor), self._highest.log_high)
+
+
+class Literal:
+    """``--prices literal``: U, L and mu by the paper's formulas from the whole set of jobs, known beforehand.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machines.
+    bids : sequence of Bid
+        All jobs that can finish.
+    horizon : int
+        T, >= 1.
+    """
+
+    def __init__(self, cluster: Cluster, bids: Sequence[Bid], horizon: int) -> None:
+        mean = _mean_capacity(cluster)
+        highest = _Highest(len(mean))
+        for bid in bids:
+            highest.see(bid)
+        log_low = -np.log(mean)
+        if bids:
+            times = [float(bid.share_time.sum()) for bid in bids]
+            inverse_mu = min(times) / (horizon * len(cluster) * len(mean))
+            least = min(bid.log_late_utility - math.log(time) for bid, time in zip(bids, times, strict=True))
+            top = float(np.max(highest.log_high + np.log(mean), initial=-np.inf))
+            # u(T - 1 - a) may be zero, or too small for a floating-point number.
+            bottom = (top if math.isfinite(top) else 0.0) - _WIDEST
+            log_low = log_low + max(math.log(inverse_mu / 2.0) + least, bottom)
+        self._prices = _range(log_low, highest.log_high)
+
+    def observe(self, bid: Bid) -> Prices:
+        """Return the same prices for every job."""
+        return self._prices
+
+
+def calibration(text: str, cluster: Cluster, bids: Sequence[Bid], horizon: int) -> Calibration:
+    """Return the calibration that ``--prices`` names.
+
+    Parameters
+    ----------
+    text : str
+        ``learnt``, ``learnt=X``, ``literal`` or ``scale=X``.
+    cluster : Cluster
+        The machines.
+    bids : sequence of Bid
+        All jobs, for ``literal`` only.
+    horizon : int
+        T, for ``literal`` only.
+
+    Raises
+    ------
+    InvalidInput
+        If the text names none of them, or X is no number > 0.
+    """
+    name, equals, given = text.partition("=")
+    try:
+        number = float(given) if equals else None
+    except ValueError:
+        raise InvalidInput(f"prices {name}=X needs a number > 0, got {given!r}") from None
+    if name == "learnt":
+        return Learnt(cluster) if number is None else Learnt(cluster, number)
+    if name == "literal" and number is None:
+        return Literal(cluster, bids, horizon)
+    if name == "scale" and number is not None:
+        return Scale(cluster, number)
+    raise InvalidInput(f"prices must be learnt, learnt=X, literal or scale=X, got {text!r}")

@@ -1,0 +1,650 @@
+"""Cost curves of one slot: what each configuration of a job costs at most cheaply, inside a machine and across.
+
+Within a slot prices are constant, so a worker on machine h costs A_h and a server B_h, whatever else the job does.
+The least cost of W workers and S servers in one machine has a closed form; across machines it is an integer program,
+for which there are two kernels here: a *sweep* over machines in order of cost (the default, near exact, a few
+microseconds) and an *exact* dynamic program over machines (the test oracle).
+
+Kernels take arrays only. Amounts are compared in whole grains (exact) and paid for in the resource's own unit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.model.ledger import LedgerView
+from slotwise.model.speed import Configurations
+from slotwise.optim.pricing import Prices
+from slotwise.units import GRAIN
+
+__all__ = ["Ask", "Curves", "exact_costs", "exact_curves", "exact_place", "sweep_costs", "sweep_curves", "sweep_place"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_GREEDY_VARIANTS = 5
+"""Server-first sweeps beside the worker-first one: x in {0, three quartiles of A, 10 max A}."""
+
+
+class Ask(NamedTuple):
+    """What a job may run with in a slot, as kernels read it.
+
+    Configurations are in order of workers; neither their workers nor their servers ever fall.
+    """
+
+    workers: Ints
+    """(K,) workers, >= 1."""
+    servers: Ints
+    """(K,) servers, >= 0."""
+    samples: Floats
+    """(2, K) samples in a slot, inside a machine (row 0) and across machines (row 1)."""
+    order: Ints
+    """(2 K,) level * K + k, by rising samples; at equal samples more workers come first."""
+    worker: Floats
+    """(R,) grains of one worker."""
+    server: Floats
+    """(R,) grains of one server."""
+    worker_amount: Floats
+    """(R,) the same in the resource's unit."""
+    server_amount: Floats
+    """(R,) the same in the resource's unit."""
+
+    @classmethod
+    def of(cls, configurations: Configurations, worker: Floats, server: Floats) -> Ask:
+        """Build from configurations and the grains of one worker and one server."""
+        count = len(configurations)
+        level, k = np.divmod(np.arange(2 * count), max(1, count))
+        flat = configurations.samples[[0, -1]].reshape(-1)
+        order = np.lexsort((level, -k, flat)).astype(np.int64)
+        samples = np.ascontiguousarray(configurations.samples[[0, -1]])
+        return cls(
+            configurations.workers,
+            configurations.servers,
+            samples,
+            order,
+            worker,
+            server,
+            worker * GRAIN,
+            server * GRAIN,
+        )
+
+
+class Curves(NamedTuple):
+    """Useful choices of a run of slots: in each slot samples rise strictly and so do costs.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+        The choices of the i-th slot are ``offsets[i] ... offsets[i + 1] - 1``.
+    samples, costs : (total,) float64
+        What a choice trains and costs.
+    choices : (total,) int64
+        level * K + k, as in ``Ask.order``.
+    """
+
+    offsets: Ints
+    samples: Floats
+    costs: Floats
+    choices: Ints
+
+
+def _compiled(function: Any) -> Any:
+    return numba.njit(cache=True, error_model="numpy")(function)
+
+
+class _Listed(NamedTuple):
+    """The machines of one slot that can hold anything of a job, rising by index."""
+
+    machines: Ints
+    worker_cost: Floats
+    """A."""
+    server_cost: Floats
+    """B."""
+    free: Floats
+    """(n, R) grains."""
+    fits: Ints
+    """Workers that fit when nothing else of the job is there."""
+    weights: Ints
+    """How many machines an entry stands for: more than 1 for the first untouched one of a class whose others are
+    left out."""
+
+
+@_compiled
+def _fit(free: Floats, demand: Floats, most: int) -> int:
+    """Units of ``demand`` that fit into ``free``, at most ``most``."""
+    count = most
+    for r in range(len(demand)):
+        if demand[r] > 0.0:
+            here = int(np.floor(free[r] / demand[r]))
+            if here < count:
+                count = here
+    return max(count, 0)
+
+
+@_compiled
+def _fit_beside(free: Floats, taken: Floats, units: int, demand: Floats, most: int) -> int:
+    """Units of ``demand`` that fit beside ``units`` of ``taken``."""
+    count = most
+    for r in range(len(demand)):
+        if demand[r] > 0.0:
+            here = int(np.floor((free[r] - units * taken[r]) / demand[r]))
+            if here < count:
+                count = here
+    return max(count, 0)
+
+
+@_compiled
+def _list(view: LedgerView, row: int, ask: Ask, log_low: Floats, log_ratio: Floats) -> _Listed:
+    """List touched machines, and of the untouched ones of each class as many as the job could use."""
+    resources = len(ask.worker)
+    most_workers, most_servers = ask.workers[-1], ask.servers[-1]
+    classes = len(view.starts) - 1
+    chosen = np.empty(view.capacity.shape[0], dtype=np.int64)
+    count = view.counts[row]
+    for i in range(count):
+        chosen[i] = view.touched[row, i]
+    weights_of = np.ones(view.capacity.shape[0], dtype=np.int64)
+    touched = view.counts[row]
+    touched_of = np.zeros(classes, dtype=np.int64)
+    for i in range(touched):
+        touched_of[view.classes[view.touched[row, i]]] += 1
+    for c in range(classes):
+        begin, end = view.starts[c], view.starts[c + 1]
+        untouched = end - begin - touched_of[c]
+        if untouched == 0:
+            continue
+        some = view.members[begin]
+        fits = _fit(view.capacity[some], ask.worker, most_workers)
+        holds = _fit(view.capacity[some], ask.server, most_servers) if most_servers > 0 else 0
+        if fits == 0 and holds == 0:
+            continue
+        limit = most_servers
+        if fits > 0:
+            limit += (most_workers + fits - 1) // fits
+        limit = min(limit, untouched)
+        found = 0
+        i = begin
+        while found < limit:
+            machine = view.members[i]
+            if not view.flags[row, machine]:
+                chosen[count] = machine
+                count += 1
+                found += 1
+                if found == 1:
+                    weights_of[machine] = untouched - limit + 1
+            i += 1
+    if count > touched:
+        chosen[:count] = np.sort(chosen[:count])
+    machines = np.empty(count, dtype=np.int64)
+    worker_cost = np.empty(count)
+    server_cost = np.empty(count)
+    free = np.empty((count, resources))
+    fitting = np.empty(count, dtype=np.int64)
+    weights = np.empty(count, dtype=np.int64)
+    n = 0
+    for i in range(count):
+        machine = chosen[i]
+        for r in range(resources):
+            free[n, r] = view.capacity[machine, r] - view.used[row, machine, r]
+        fits = _fit(free[n], ask.worker, most_workers)
+        if fits == 0 and (most_servers == 0 or _fit(free[n], ask.server, 1) == 0):
+            continue
+        a = 0.0
+        b = 0.0
+        for r in range(resources):
+            if ask.worker_amount[r] > 0.0 or ask.server_amount[r] > 0.0:
+                share = 1.0
+                if view.capacity[machine, r] > 0.0:
+                    share = view.used[row, machine, r] / view.capacity[machine, r]
+                price = np.exp(log_low[r] + log_ratio[r] * share)
+                a += price * ask.worker_amount[r]
+                b += price * ask.server_amount[r]
+        machines[n] = machine
+        worker_cost[n] = a
+        server_cost[n] = b
+        fitting[n] = fits
+        weights[n] = weights_of[machine]
+        n += 1
+    return _Listed(machines[:n], worker_cost[:n], server_cost[:n], free[:n], fitting[:n], weights[:n])
+
+
+@_compiled
+def _inside(listed: _Listed, ask: Ask, costs: Floats, where: Ints) -> None:
+    """Cheapest single machine of each configuration: closed form."""
+    n = len(listed.machines)
+    costs[:] = np.inf
+    where[:] = -1
+    most = 0
+    for i in range(n):
+        most = max(most, listed.fits[i])
+    for k in range(len(ask.workers)):
+        workers, servers = ask.workers[k], ask.servers[k]
+        if workers > most:
+            break
+        for i in range(n):
+            if listed.fits[i] < workers:
+                continue
+            cost = listed.worker_cost[i] * workers + listed.server_cost[i] * servers
+            if cost < costs[k] and (
+                servers == 0 or _fit_beside(listed.free[i], ask.worker, workers, ask.server, servers) >= servers
+            ):
+                costs[k] = cost
+                where[k] = i
+
+
+@_compiled
+def _workers_first(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Floats) -> None:
+    """Fill workers by A, then servers by B in what is left."""
+    n = len(listed.machines)
+    rank = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        rank[by_a[i]] = i
+    most_servers = ask.servers[-1]
+    beside = np.empty(n, dtype=np.int64)
+    alone = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        beside[i] = _fit_beside(listed.free[i], ask.worker, listed.fits[i], ask.server, most_servers)
+        alone[i] = _fit(listed.free[i], ask.server, most_servers)
+    placed = 0
+    paid = 0.0
+    at = 0
+    for k in range(len(ask.workers)):
+        workers, servers = ask.workers[k], ask.servers[k]
+        while at < n and placed + listed.fits[by_a[at]] <= workers:
+            placed += listed.fits[by_a[at]]
+            paid += listed.fits[by_a[at]] * listed.worker_cost[by_a[at]]
+            at += 1
+        rest = workers - placed
+        if rest > 0 and at >= n:
+            break
+        cost = paid
+        if rest > 0:
+            cost += rest * listed.worker_cost[by_a[at]]
+        left = servers
+        j = 0
+        while left > 0 and j < n:
+            i = by_b[j]
+            if rank[i] < at:
+                room = beside[i]
+            elif rank[i] == at and rest > 0:
+                room = _fit_beside(listed.free[i], ask.worker, rest, ask.server, left)
+            else:
+                room = alone[i]
+            here = min(room, left)
+            cost += here * listed.server_cost[i]
+            left -= here
+            j += 1
+        if left == 0 and cost < costs[k]:
+            costs[k] = cost
+
+
+@_compiled
+def _server_key(listed: _Listed, ask: Ask, i: int, servers: int, fits: int, x: float) -> tuple[float, int]:
+    """Cost of one more server on a machine, worker slots it takes included; and the worker slots left then."""
+    if _fit_beside(listed.free[i], ask.server, servers, ask.server, 1) == 0:
+        return np.inf, 0
+    after = 0
+    if fits > 0:
+        after = _fit_beside(listed.free[i], ask.server, servers + 1, ask.worker, fits)
+    worth = x - listed.worker_cost[i]
+    return listed.server_cost[i] + (worth * (fits - after) if worth > 0.0 else 0.0), after
+
+
+@_compiled
+def _sift(keys: Floats, heap: Ints, root: int) -> None:
+    """Restore the heap order (key, index) below ``root``."""
+    n = len(heap)
+    while True:
+        child = 2 * root + 1
+        if child >= n:
+            return
+        if child + 1 < n:
+            x, y = heap[child], heap[child + 1]
+            if keys[y] < keys[x] or (keys[y] == keys[x] and y < x):
+                child += 1
+        x, y = heap[root], heap[child]
+        if keys[x] < keys[y] or (keys[x] == keys[y] and x < y):
+            return
+        heap[root], heap[child] = y, x
+        root = child
+
+
+@_compiled
+def _servers_first(
+    listed: _Listed, ask: Ask, by_a: Ints, x: float, costs: Floats, better: Floats, target: int, servers_at: Ints
+) -> bool:
+    """Place servers one by one where they hurt least, then fill workers by A.
+
+    ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. With ``target`` >= 0 the sweep stops
+    at that configuration and ``servers_at`` tells where its servers are.
+    """
+    n = len(listed.machines)
+    keys = np.empty(n)
+    after = np.empty(n, dtype=np.int64)
+    fits = listed.fits.copy()
+    servers_at[:] = 0
+    heap = np.arange(n)
+    for i in range(n):
+        keys[i], after[i] = _server_key(listed, ask, i, 0, fits[i], x)
+    for root in range(n // 2 - 1, -1, -1):
+        _sift(keys, heap, root)
+    placed_servers = 0
+    paid_servers = 0.0
+    placed = 0
+    paid = 0.0
+    at = 0
+    for k in range(len(ask.workers)):
+        workers, servers = ask.workers[k], ask.servers[k]
+        if placed_servers < servers:
+            while placed_servers < servers:
+                i = heap[0]
+                if keys[i] == np.inf:
+                    return False
+                paid_servers += listed.server_cost[i]
+                servers_at[i] += 1
+                fits[i] = after[i]
+                keys[i], after[i] = _server_key(listed, ask, i, servers_at[i], fits[i], x)
+                _sift(keys, heap, 0)
+                placed_servers += 1
+            placed = 0
+            paid = 0.0
+            at = 0
+        while at < n and placed + fits[by_a[at]] <= workers:
+            placed += fits[by_a[at]]
+            paid += fits[by_a[at]] * listed.worker_cost[by_a[at]]
+            at += 1
+        rest = workers - placed
+        if rest > 0 and at >= n:
+            # More servers leave no more room for workers: larger configurations fail as well.
+            return False
+        cost = paid_servers + paid
+        if rest > 0:
+            cost += rest * listed.worker_cost[by_a[at]]
+        if cost < costs[k]:
+            costs[k] = cost
+            better[k] = x
+        if k == target:
+            return True
+    return False
+
+
+@_compiled
+def _levels(listed: _Listed, by_a: Ints) -> Floats:
+    """Return the distinct worths x of a worker slot to try: 0, the quartiles of A, ten times the largest A."""
+    total = 0
+    for i in range(len(by_a)):
+        if listed.fits[by_a[i]] > 0:
+            total += listed.weights[by_a[i]]
+    levels = np.zeros(_GREEDY_VARIANTS)
+    found = 1
+    seen = 0
+    largest = 0.0
+    quarter = 1
+    for i in range(len(by_a)):
+        if listed.fits[by_a[i]] == 0:
+            continue
+        seen += listed.weights[by_a[i]]
+        largest = listed.worker_cost[by_a[i]]
+        while quarter <= 3 and 4 * seen >= quarter * total:
+            if largest > levels[found - 1]:
+                levels[found] = largest
+                found += 1
+            quarter += 1
+    if 10.0 * largest > levels[found - 1]:
+        levels[found] = 10.0 * largest
+        found += 1
+    return levels[:found]
+
+
+@_compiled
+def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> None:
+    """Find the least of all sweeps for each configuration.
+
+    ``better`` is -1 where worker-first won, else the x of the server-first sweep that did.
+    """
+    n = len(listed.machines)
+    costs[:] = np.inf
+    better[:] = -1.0
+    if n == 0:
+        return
+    by_a = np.argsort(listed.worker_cost, kind="mergesort")
+    by_b = np.argsort(listed.server_cost, kind="mergesort")
+    _workers_first(listed, ask, by_a, by_b, costs)
+    if ask.servers[-1] == 0:
+        return
+    servers_at = np.empty(n, dtype=np.int64)
+    for x in _levels(listed, by_a):
+        _servers_first(listed, ask, by_a, x, costs, better, -1, servers_at)
+
+
+@_compiled
+def _exact_table(listed: _Listed, ask: Ask, keep: bool) -> Floats:
+    """Least cost of exactly s servers and w workers on the machines so far, by a program over machines.
+
+    f_i(s, w) = min over u servers and v workers on machine i of f_{i-1}(s - u, w - v) + B u + A v, where the workers
+    beside u servers form a range 0 ... fits(u): a sliding-window minimum of f_{i-1} - A w over that range. Shape (n +
+    1 or 1, S + 1, W + 1).
+    """
+    n = len(listed.machines)
+    most_workers, most_servers = ask.workers[-1], ask.servers[-1]
+    table = np.full((n + 1 if keep else 1, most_servers + 1, most_workers + 1), np.inf)
+    current = np.full((most_servers + 1, most_workers + 1), np.inf)
+    current[0, 0] = 0.0
+    if keep:
+        table[0] = current
+    window = np.empty(most_workers + 1, dtype=np.int64)
+    shifted = np.empty(most_workers + 1)
+    for i in range(n):
+        a, b = listed.worker_cost[i], listed.server_cost[i]
+        following = np.full((most_servers + 1, most_workers + 1), np.inf)
+        room = _fit(listed.free[i], ask.server, most_servers)
+        for u in range(room + 1):
+            fits = _fit_beside(listed.free[i], ask.server, u, ask.worker, most_workers)
+            for s in range(u, most_servers + 1):
+                head, tail = 0, 0
+                for w in range(most_workers + 1):
+                    shifted[w] = current[s - u, w] - a * w
+                    while tail > head and shifted[window[tail - 1]] >= shifted[w]:
+                        tail -= 1
+                    window[tail] = w
+                    tail += 1
+                    if window[head] < w - fits:
+                        head += 1
+                    # Not shifted[...] + a * w: that would lose small costs beside a dear machine.
+                    cost = current[s - u, window[head]] + a * (w - window[head]) + b * u
+                    if cost < following[s, w]:
+                        following[s, w] = cost
+        current = following
+        if keep:
+            table[i + 1] = current
+    if not keep:
+        table[0] = current
+    return table
+
+
+@_compiled
+def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
+    costs[:] = np.inf
+    if len(listed.machines) == 0:
+        return
+    table = _exact_table(listed, ask, False)
+    for k in range(len(ask.workers)):
+        costs[k] = table[0, ask.servers[k], ask.workers[k]]
+
+
+@_compiled
+def _curve(ask: Ask, inside: Floats, across: Floats, samples: Floats, costs: Floats, choices: Ints) -> int:
+    """Keep what no other configuration beats: write rising samples and costs, return how many."""
+    k_count = len(ask.workers)
+    kept = 0
+    least = np.inf
+    for at in range(2 * k_count - 1, -1, -1):
+        choice = ask.order[at]
+        if choice < k_count:
+            cost, trained = inside[choice], ask.samples[0, choice]
+        else:
+            cost, trained = across[choice - k_count], ask.samples[1, choice - k_count]
+        if cost < least and trained > 0.0:
+            least = cost
+            samples[kept], costs[kept], choices[kept] = trained, cost, choice
+            kept += 1
+    samples[:kept] = samples[:kept][::-1].copy()
+    costs[:kept] = costs[:kept][::-1].copy()
+    choices[:kept] = choices[:kept][::-1].copy()
+    return kept
+
+
+@_compiled
+def _curves(
+    view: LedgerView, first: int, count: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
+) -> tuple[Ints, Floats, Floats, Ints]:
+    k_count = len(ask.workers)
+    window = view.used.shape[0]
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    samples = np.empty(count * 2 * k_count)
+    costs = np.empty(count * 2 * k_count)
+    choices = np.empty(count * 2 * k_count, dtype=np.int64)
+    inside = np.empty(k_count)
+    across = np.empty(k_count)
+    better = np.empty(k_count)
+    where = np.empty(k_count, dtype=np.int64)
+    for i in range(count):
+        listed = _list(view, (first + i) % window, ask, log_low, log_ratio)
+        _inside(listed, ask, inside, where)
+        if exact:
+            _across_exactly(listed, ask, across)
+        else:
+            _across(listed, ask, across, better)
+        at = offsets[i]
+        offsets[i + 1] = at + _curve(ask, inside, across, samples[at:], costs[at:], choices[at:])
+    total = offsets[count]
+    return offsets, samples[:total], costs[:total], choices[:total]
+
+
+@_compiled
+def _costs(
+    view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
+) -> tuple[Floats, Floats]:
+    k_count = len(ask.workers)
+    listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
+    inside, across, better = np.empty(k_count), np.empty(k_count), np.empty(k_count)
+    _inside(listed, ask, inside, np.empty(k_count, dtype=np.int64))
+    if exact:
+        _across_exactly(listed, ask, across)
+    else:
+        _across(listed, ask, across, better)
+    return inside, across
+
+
+@_compiled
+def _one(ask: Ask, k: int) -> Ask:
+    """Return the same job with one configuration only."""
+    return Ask(
+        ask.workers[k : k + 1],
+        ask.servers[k : k + 1],
+        ask.samples[:, k : k + 1].copy(),
+        ask.order[:0],
+        ask.worker,
+        ask.server,
+        ask.worker_amount,
+        ask.server_amount,
+    )
+
+
+@_compiled
+def _place(
+    view: LedgerView, slot: int, ask: Ask, choice: int, log_low: Floats, log_ratio: Floats, exact: bool
+) -> tuple[Ints, Ints, Ints]:
+    """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising."""
+    k_count = len(ask.workers)
+    level, k = choice // k_count, choice % k_count
+    listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
+    n = len(listed.machines)
+    workers_at = np.zeros(n, dtype=np.int64)
+    servers_at = np.zeros(n, dtype=np.int64)
+    workers, servers = ask.workers[k], ask.servers[k]
+    if level == 0:
+        costs, where = np.empty(k_count), np.empty(k_count, dtype=np.int64)
+        _inside(listed, ask, costs, where)
+        workers_at[where[k]] = workers
+        servers_at[where[k]] = servers
+    elif exact:
+        one = _one(ask, k)
+        table = _exact_table(listed, one, True)
+        s, w = servers, workers
+        for i in range(n - 1, -1, -1):
+            least = np.inf
+            for u in range(_fit(listed.free[i], one.server, s) + 1):
+                fits = _fit_beside(listed.free[i], one.server, u, one.worker, w)
+                for v in range(fits + 1):
+                    cost = table[i, s - u, w - v] + listed.server_cost[i] * u + listed.worker_cost[i] * v
+                    if cost < least:
+                        least = cost
+                        servers_at[i], workers_at[i] = u, v
+            s -= servers_at[i]
+            w -= workers_at[i]
+    else:
+        costs, better = np.empty(k_count), np.empty(k_count)
+        _across(listed, ask, costs, better)
+        by_a = np.argsort(listed.worker_cost, kind="mergesort")
+        fits = listed.fits.copy()
+        if better[k] >= 0.0:
+            again = np.full(k_count, np.inf)
+            _servers_first(listed, ask, by_a, better[k], again, np.empty(k_count), k, servers_at)
+            for i in range(n):
+                if servers_at[i] > 0:
+                    fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, ask.workers[-1])
+        left = workers
+        for j in range(n):
+            here = min(left, fits[by_a[j]])
+            workers_at[by_a[j]] = here
+            left -= here
+        if better[k] < 0.0:
+            by_b = np.argsort(listed.server_cost, kind="mergesort")
+            left = servers
+            for j in range(n):
+                i = by_b[j]
+                if left > 0:
+                    here = _fit_beside(listed.free[i], ask.worker, workers_at[i], ask.server, left)
+                    servers_at[i] = here
+                    left -= here
+    used = np.flatnonzero(workers_at + servers_at)
+    return listed.machines[used], workers_at[used], servers_at[used]
+
+
+def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
+    """Return the curves of slots ``first`` ... ``first + count - 1`` by sweeps."""
+    return Curves(*_curves(view, first, count, ask, prices.log_low, prices.log_ratio, False))
+
+
+def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Floats, Floats]:
+    """Return the least cost of each configuration inside a machine and across, (K,) each, +inf where none is found."""
+    inside, across = _costs(view, slot, ask, prices.log_low, prices.log_ratio, False)
+    return inside, across
+
+
+def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
+    """Return machines, workers and servers of a choice that a sweep curve holds."""
+    machines, workers, servers = _place(view, slot, ask, choice, prices.log_low, prices.log_ratio, False)
+    return machines, workers, servers
+
+
+def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
+    """Return the curves of slots ``first`` ... ``first + count - 1`` by the program over machines."""
+    return Curves(*_curves(view, first, count, ask, prices.log_low, prices.log_ratio, True))
+
+
+def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Floats, Floats]:
+    """Return the true least cost of each configuration, as ``sweep_costs``; +inf where there is no placement."""
+    inside, across = _costs(view, slot, ask, prices.log_low, prices.log_ratio, True)
+    return inside, across
+
+
+def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
+    """Return machines, workers and servers of a choice that an exact curve holds."""
+    machines, workers, servers = _place(view, slot, ask, choice, prices.log_low, prices.log_ratio, True)
+    return machines, workers, servers

@@ -1,0 +1,100 @@
+"""The shape of a policy, and the state it reads."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.ledger import Ledger
+from slotwise.model.schedule import Decision, Placement
+from slotwise.optim.request import Request
+from slotwise.policies._placing import Free
+
+__all__ = ["CommitAtArrival", "Policy", "State"]
+
+
+@dataclass(slots=True)
+class State:
+    """What a policy may look at; only the scheduler changes it.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        The machines, lost ones included.
+    slot_seconds : float
+        Length of a slot.
+    slot : int
+        First slot that can still be planned.
+    ledger : Ledger
+        What is committed, and the end of the horizon (``ledger.end``).
+    jobs : mapping of str to Job
+        Admitted jobs that have not finished, in order of arrival.
+    requests : mapping of str to Request
+        The same jobs in arrays, and the job that is being decided on.
+    remaining : mapping of str to float
+        Samples that each of them still has to train.
+    running : mapping of str to Placement
+        Where jobs ran in the slot before, if they have not finished.
+    planned : mapping of str to Placement
+        What was committed for ``slot``.
+    """
+
+    cluster: Cluster
+    slot_seconds: float
+    slot: int
+    ledger: Ledger
+    jobs: Mapping[str, Job]
+    requests: Mapping[str, Request]
+    remaining: Mapping[str, float]
+    running: Mapping[str, Placement]
+    planned: Mapping[str, Placement]
+
+    @property
+    def active(self) -> tuple[Job, ...]:
+        """Admitted jobs that have not finished, in order of arrival."""
+        return tuple(self.jobs.values())
+
+    @property
+    def free(self) -> Free:
+        """All machines, empty, for a policy that places slot by slot: a new one at each call."""
+        return Free(self.cluster, self.ledger.view.capacity, self.requests)
+
+
+class Policy(abc.ABC):
+    """Decides who runs where. One class, one file, one published idea.
+
+    A policy that places slot by slot implements ``place``. Its ``admit`` lets every job in: they wait in
+    ``state.active``.
+    """
+
+    name: ClassVar[str]
+
+    def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+        """Answer an arrival; called for jobs that could finish alone on the cluster."""
+        return Decision(admitted=True)
+
+    @abc.abstractmethod
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        """Return who runs where in ``state.slot``; jobs left out pause."""
+
+
+class CommitAtArrival(Policy):
+    """A policy that commits a whole schedule on arrival, and then only carries it out."""
+
+    @abc.abstractmethod
+    def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+        """Answer an arrival with a schedule, or with a reason."""
+
+    @abc.abstractmethod
+    def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+        """Find a new schedule for what an admitted job has left, after a machine of its plan was lost."""
+
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        """Return what was committed for this slot."""
+        return state.planned

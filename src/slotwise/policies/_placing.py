@@ -1,0 +1,123 @@
+"""Finding machines for policies that place slot by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.errors import Overcommitted
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.ledger import Ledger
+from slotwise.model.schedule import Placement
+from slotwise.optim.pricing import Prices
+from slotwise.optim.request import Request
+from slotwise.optim.slot import Ask, sweep_costs, sweep_place
+
+__all__ = ["Free", "fixed_choice", "pack"]
+
+
+class Free:
+    """What is left of the cluster in one slot.
+
+    Jobs go where they share one machine if any machine holds all of them, the fullest such; otherwise to as full
+    machines as possible (prices that fall with use, and the same sweep as the planner's).
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machines.
+    capacity : (M, R) float64
+        Grains, zero on lost machines.
+    requests : mapping of str to Request
+        The jobs that may be placed.
+    """
+
+    def __init__(self, cluster: Cluster, capacity: npt.NDArray[np.float64], requests: Mapping[str, Request]) -> None:
+        self._requests = requests
+        self._ledger = Ledger(cluster, 1)
+        for machine in np.flatnonzero((capacity != cluster.grains).any(axis=1)):
+            self._ledger.lose(int(machine))
+        mean = cluster.capacity.mean(axis=0)
+        resources = len(mean)
+        self._prices = Prices(-np.log(np.where(mean > 0, mean, 1.0) * resources), np.full(resources, -1.0))
+
+    def fixed_choice(self, job: Job) -> int:
+        """Return the configuration that a job of fixed size runs with (see the function of that name)."""
+        return fixed_choice(job, self._requests[job.id])
+
+    def hold(self, job_id: str, placement: Placement) -> bool:
+        """Take what a placement needs; false, and nothing taken, if it is not there."""
+        request = self._requests[job_id]
+        try:
+            self._ledger.commit([0], [placement], request.ask.worker, request.ask.server)
+        except Overcommitted:
+            return False
+        return True
+
+    def fit(self, job_id: str, choice: int) -> Placement | None:
+        """Place a job's configuration (index into its ``ask``) and take what it needs; None if it does not fit."""
+        request = self._requests[job_id]
+        whole = request.ask
+        ask = Ask(
+            whole.workers[choice : choice + 1],
+            whole.servers[choice : choice + 1],
+            np.ascontiguousarray(whole.samples[:, choice : choice + 1]),
+            np.arange(2, dtype=np.int64),
+            whole.worker,
+            whole.server,
+            whole.worker_amount,
+            whole.server_amount,
+        )
+        inside, across = sweep_costs(self._ledger.view, 0, ask, self._prices)
+        level = 0 if np.isfinite(inside[0]) else 1
+        if level == 1 and not np.isfinite(across[0]):
+            return None
+        found = sweep_place(self._ledger.view, 0, ask, level, self._prices)
+        placement = Placement(*(tuple(part.tolist()) for part in found))
+        return placement if self.hold(job_id, placement) else None
+
+
+def fixed_choice(job: Job, request: Request) -> int:
+    """Return the configuration (index) of a job whose size does not change while it runs.
+
+    It is the worker count that its owner asked for, or else the fewest workers that would meet its target alone on
+    the cluster. A count that could not finish by the horizon even alone would prove nothing: then it is the fewest
+    that can, and where a target cannot be met the fastest.
+    """
+    ask = request.ask
+    samples = np.where(request.held[0], ask.samples[0], np.where(request.held[1], ask.samples[1], 0.0))
+    with np.errstate(divide="ignore"):
+        slots = np.ceil(request.needed / samples)
+    last = len(request.utility)
+    if job.requested_workers is not None:
+        asked = min(int(np.searchsorted(ask.workers, job.requested_workers)), len(ask.workers) - 1)
+        in_time = np.flatnonzero(slots <= last)
+        return asked if slots[asked] <= last or not len(in_time) else int(in_time[0])
+    in_time = np.flatnonzero(slots <= min(job.utility.target + 1.0, last))
+    return int(in_time[0]) if len(in_time) else int(np.argmax(samples))
+
+
+def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:
+    """Place jobs in the order given, each with its fixed worker count; who does not fit is left out.
+
+    Parameters
+    ----------
+    queue : iterable of Job
+        Most important first.
+    free : Free
+        ``state.free``; what is placed is taken from it.
+
+    Returns
+    -------
+    dict of str to Placement
+        By job id.
+    """
+    placed: dict[str, Placement] = {}
+    for job in queue:
+        placement = free.fit(job.id, free.fixed_choice(job))
+        if placement is not None:
+            placed[job.id] = placement
+    return placed

@@ -1,0 +1,38 @@
+"""First in, first out, with head-of-line blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from slotwise.model.schedule import Placement
+from slotwise.policies._base import Policy, State
+from slotwise.policies._placing import fixed_choice
+
+__all__ = ["Fifo"]
+
+
+class Fifo(Policy):
+    """Jobs start in order of arrival, each with a fixed worker count, and run until they finish.
+
+    A job asks for the workers that its owner asked for, or the fewest that would meet its target alone on the
+    cluster. The first in the queue that does not fit blocks all behind it, so that a large job starts as soon as what
+    runs has ended.
+    """
+
+    name: ClassVar[str] = "fifo"
+
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        """Keep what runs; then start jobs from the head of the queue."""
+        free = state.free
+        placed = {job_id: placement for job_id, placement in state.running.items() if free.hold(job_id, placement)}
+        for job in state.active:
+            if job.id in placed:
+                continue
+            placement = free.fit(job.id, fixed_choice(job, state.requests[job.id]))
+            if placement is None:
+                break
+            placed[job.id] = placement
+        return placed

@@ -1,0 +1,284 @@
+"""The scheduler: events in, commands out. No clock, no I/O, no randomness but the policy's seeded one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from slotwise.errors import SlotwiseError
+from slotwise.events import (
+    Admit,
+    Command,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobCompleted,
+    Launch,
+    MachineJoined,
+    MachineLost,
+    Progressed,
+    Reject,
+    Resize,
+    SlotOpened,
+    Stop,
+)
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.ledger import Ledger
+from slotwise.model.schedule import Placement, Reason, Schedule
+from slotwise.optim.request import Request, Surveyor
+from slotwise.policies._base import CommitAtArrival, Policy, State
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler:
+    """A state machine: replaying the same events gives the same commands and the same state.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machines.
+    policy : Policy
+        Who decides.
+    slot_seconds : float
+        Length of a slot.
+    horizon : int
+        Slots of a fixed horizon; with ``rolling``, how many slots ahead are planned.
+    rolling : bool
+        Whether the horizon moves on with time.
+    seed : int
+        For policies that draw.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        *,
+        slot_seconds: float,
+        horizon: int,
+        rolling: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.policy = policy
+        self._rng = np.random.default_rng(np.random.SeedSequence([seed, 1]))
+        self._surveyor = Surveyor(cluster, slot_seconds)
+        self._ledger = Ledger(cluster, horizon, rolling=rolling)
+        self._jobs: dict[str, Job] = {}
+        self._requests: dict[str, Request] = {}
+        self._remaining: dict[str, float] = {}
+        self._running: dict[str, Placement] = {}
+        self._seen: set[str] = set()
+        self._schedules: dict[str, Schedule] = {}
+        self._agenda: dict[int, dict[str, Placement]] = {}
+        self._lost: dict[str, int] = {}
+        self._index = {name: machine for machine, name in enumerate(cluster.names)}
+        self.state = State(
+            cluster=cluster,
+            slot_seconds=slot_seconds,
+            slot=0,
+            ledger=self._ledger,
+            jobs=self._jobs,
+            requests=self._requests,
+            remaining=self._remaining,
+            running=self._running,
+            planned={},
+        )
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """Committed schedules of jobs that have not finished."""
+        return self._schedules
+
+    def request(self, job_id: str) -> Request:
+        """Return an active job in arrays."""
+        return self._requests[job_id]
+
+    def survey(self, job: Job) -> Request:
+        """Return what a job would be to this scheduler, without deciding on it."""
+        return self._surveyor.survey(job, self._ledger.end)
+
+    def handle(self, event: Event) -> list[Command]:
+        """Take in one event and return what is to be done.
+
+        Raises
+        ------
+        SlotwiseError
+            If the event cannot follow on what came before, or the policy breaks a rule; the state is then unchanged.
+        """
+        match event:
+            case JobArrived(slot, job):
+                return self._arrive(slot, job)
+            case SlotOpened(slot):
+                return self._open(slot)
+            case Progressed(_, job_id, samples):
+                self._known(job_id, event)
+                self._remaining[job_id] = max(0.0, self._remaining[job_id] - samples)
+                return []
+            case JobCompleted(slot, job_id):
+                self._known(job_id, event)
+                self._forget(job_id, slot + 1)
+                return []
+            case JobCancelled(slot, job_id):
+                self._known(job_id, event)
+                runs = job_id in self._running
+                self._forget(job_id, self.state.slot)
+                return [Stop(slot, job_id)] if runs else []
+            case MachineLost(slot, machine):
+                return self._lose(slot, machine)
+            case MachineJoined(slot, machine):
+                if machine not in self._lost:
+                    raise SlotwiseError(f"slot {slot}: machine {machine!r} is not lost")
+                self._ledger.join(self._lost.pop(machine))
+                return []
+
+    def _known(self, job_id: str, event: Event) -> None:
+        if job_id not in self._jobs:
+            raise SlotwiseError(f"slot {event.slot}: {type(event).__name__} of job {job_id!r}, which is not active")
+
+    def _arrive(self, slot: int, job: Job) -> list[Command]:
+        if job.id in self._seen:
+            raise SlotwiseError(f"slot {slot}: job {job.id!r} arrived before; ids must be unique")
+        if not job.arrival <= slot < self._ledger.end:
+            raise SlotwiseError(
+                f"slot {slot}: job {job.id!r} must arrive in {job.arrival} ... {self._ledger.end - 1} "
+                "(the horizon's last slot)"
+            )
+        self._seen.add(job.id)
+        self.state.slot = max(self.state.slot, slot)
+        request = self._surveyor.survey(job, self._ledger.end)
+        if request.reason is not None:
+            return [Reject(slot, job.id, request.reason, request.detail)]
+        self._requests[job.id] = request
+        decision = self.policy.admit(job, self.state, self._rng)
+        if not decision.admitted:
+            del self._requests[job.id]
+            return [Reject(slot, job.id, decision.reason or Reason.PRICED_OUT, decision.detail)]
+        if decision.schedule is not None:
+            try:
+                self._commit(job.id, decision.schedule, request)
+            except SlotwiseError:
+                del self._requests[job.id]
+                raise
+        self._jobs[job.id] = job
+        self._remaining[job.id] = job.workload
+        promise = decision.schedule.completion if decision.schedule is not None else None
+        return [Admit(slot, job.id, promise, decision.utility, decision.cost)]
+
+    def _commit(self, job_id: str, schedule: Schedule, request: Request) -> None:
+        """Hold a schedule; the ledger checks that nothing is overcommitted, whatever the policy believed."""
+        if schedule.slots[0] < self.state.slot:
+            raise SlotwiseError(
+                f"policy {self.policy.name!r}: job {job_id!r} must start in slot {self.state.slot} or later, "
+                f"got {schedule.slots[0]}"
+            )
+        for slot, placement in zip(schedule.slots, schedule.placements, strict=True):
+            self._check(job_id, placement, slot)
+        self._ledger.commit(schedule.slots, schedule.placements, request.ask.worker, request.ask.server)
+        self._schedules[job_id] = schedule
+        for slot, placement in zip(schedule.slots, schedule.placements, strict=True):
+            self._agenda.setdefault(slot, {})[job_id] = placement
+
+    def _check(self, job_id: str, placement: Placement, slot: int) -> None:
+        if self._requests[job_id].samples(placement) <= 0.0:
+            raise SlotwiseError(
+                f"policy {self.policy.name!r}: slot {slot}: job {job_id!r} cannot run with "
+                f"{placement.total_workers} workers and {placement.total_servers} servers"
+            )
+
+    def _open(self, slot: int) -> list[Command]:
+        if slot < self.state.slot:
+            raise SlotwiseError(f"slot {slot} cannot be opened, the next one is {self.state.slot}")
+        if slot >= self._ledger.end:
+            raise SlotwiseError(f"slot {slot} cannot be opened, the horizon ends before slot {self._ledger.end}")
+        self.state.slot = slot
+        self._ledger.advance(slot)
+        for passed in [s for s in self._agenda if s < slot]:
+            del self._agenda[passed]
+        self.state.planned = self._agenda.get(slot, {})
+        placed = dict(self.policy.place(self.state, self._rng))
+        if not self._schedules:
+            self._check_all(placed, slot)
+        commands: list[Command] = [Stop(slot, job_id) for job_id in self._running if job_id not in placed]
+        for job_id, placement in placed.items():
+            before = self._running.get(job_id)
+            if before is None:
+                commands.append(Launch(slot, job_id, placement))
+            elif before != placement:
+                commands.append(Resize(slot, job_id, placement))
+        self._running.clear()
+        self._running.update(placed)
+        self.state.slot = slot + 1
+        return commands
+
+    def _check_all(self, placed: Mapping[str, Placement], slot: int) -> None:
+        """Refuse what a policy places beyond capacity; what was committed at arrival was checked then."""
+        used = np.zeros_like(self._ledger.view.capacity)
+        for job_id, placement in placed.items():
+            if job_id not in self._jobs:
+                raise SlotwiseError(f"policy {self.policy.name!r}: slot {slot}: places {job_id!r}, which is not active")
+            self._check(job_id, placement, slot)
+            ask = self._requests[job_id].ask
+            machines = list(placement.machines)
+            used[machines] += np.outer(placement.workers, ask.worker) + np.outer(placement.servers, ask.server)
+        over = np.argwhere(used > self._ledger.view.capacity)
+        if len(over):
+            machine, resource = over[0]
+            cluster = self.state.cluster
+            raise SlotwiseError(
+                f"policy {self.policy.name!r}: slot {slot}: machine {cluster.names[machine]!r} would hold more "
+                f"{cluster.resources[resource]} than it has"
+            )
+
+    def _forget(self, job_id: str, free_from: int) -> None:
+        self._release(job_id, free_from)
+        for table in (self._jobs, self._requests, self._remaining, self._running):
+            table.pop(job_id, None)
+
+    def _release(self, job_id: str, free_from: int) -> None:
+        """Give back what a job was promised from a slot on."""
+        schedule = self._schedules.pop(job_id, None)
+        if schedule is None:
+            return
+        later = [(s, p) for s, p in zip(schedule.slots, schedule.placements, strict=True) if s >= free_from]
+        ask = self._requests[job_id].ask
+        self._ledger.release([s for s, _ in later], [p for _, p in later], ask.worker, ask.server)
+        for slot, _ in later:
+            self._agenda[slot].pop(job_id)
+
+    def _lose(self, slot: int, machine: str) -> list[Command]:
+        """Take a machine away; jobs that were promised a place on it are planned anew, in order of arrival."""
+        if machine not in self._index or machine in self._lost:
+            known = "is lost already" if machine in self._lost else "is not of this cluster"
+            raise SlotwiseError(f"slot {slot}: machine {machine!r} {known}")
+        index = self._index[machine]
+        hit = [
+            job_id
+            for job_id, schedule in self._schedules.items()
+            if any(
+                index in p.machines
+                for s, p in zip(schedule.slots, schedule.placements, strict=True)
+                if s >= self.state.slot
+            )
+        ]
+        for job_id in hit:
+            self._release(job_id, self.state.slot)
+        self._ledger.lose(index)
+        self._lost[machine] = index
+        commands: list[Command] = []
+        for job_id in hit:
+            commands += self._replan(slot, job_id)
+        return commands
+
+    def _replan(self, slot: int, job_id: str) -> list[Command]:
+        assert isinstance(self.policy, CommitAtArrival)  # only these have schedules
+        decision = self.policy.replan(self._jobs[job_id], self.state, self._rng)
+        if decision.admitted and decision.schedule is not None:
+            self._commit(job_id, decision.schedule, self._requests[job_id])
+            return [Admit(slot, job_id, decision.schedule.completion, decision.utility, decision.cost)]
+        runs = job_id in self._running
+        self._forget(job_id, self.state.slot)
+        out: list[Command] = [Stop(slot, job_id)] if runs else []
+        return [*out, Reject(slot, job_id, Reason.MACHINE_LOST, decision.detail)]
