@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
-from slotwise.errors import SlotwiseError
+from slotwise.errors import Overcommitted, SlotwiseError
 from slotwise.events import (
     Admit,
     Command,
@@ -27,7 +28,7 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Reason, Schedule
-from slotwise.optim.request import Request, Surveyor
+from slotwise.optim.request import TOLERANCE, Request, Surveyor
 from slotwise.policies._base import CommitAtArrival, Policy, State
 
 __all__ = ["Scheduler"]
@@ -115,11 +116,13 @@ class Scheduler:
                 return self._open(slot)
             case Progressed(_, job_id, samples):
                 self._known(job_id, event)
+                self._opened(event)
                 self._remaining[job_id] = max(0.0, self._remaining[job_id] - samples)
                 return []
             case JobCompleted(slot, job_id):
                 self._known(job_id, event)
-                self._forget(job_id, slot + 1)
+                self._opened(event)
+                self._forget(job_id, max(slot + 1, self._ledger.origin))
                 return []
             case JobCancelled(slot, job_id):
                 self._known(job_id, event)
@@ -138,6 +141,10 @@ class Scheduler:
         if job_id not in self._jobs:
             raise SlotwiseError(f"slot {event.slot}: {type(event).__name__} of job {job_id!r}, which is not active")
 
+    def _opened(self, event: Event) -> None:
+        if event.slot >= self.state.slot:
+            raise SlotwiseError(f"slot {event.slot}: {type(event).__name__} in a slot that is not open yet")
+
     def _arrive(self, slot: int, job: Job) -> list[Command]:
         if job.id in self._seen:
             raise SlotwiseError(f"slot {slot}: job {job.id!r} arrived before; ids must be unique")
@@ -146,22 +153,25 @@ class Scheduler:
                 f"slot {slot}: job {job.id!r} must arrive in {job.arrival} ... {self._ledger.end - 1} "
                 "(the horizon's last slot)"
             )
-        self._seen.add(job.id)
-        self.state.slot = max(self.state.slot, slot)
         request = self._surveyor.survey(job, self._ledger.end)
+        before = self.state.slot
+        self.state.slot = max(before, slot)
         if request.reason is not None:
+            self._seen.add(job.id)
             return [Reject(slot, job.id, request.reason, request.detail)]
         self._requests[job.id] = request
-        decision = self.policy.admit(job, self.state, self._rng)
+        try:
+            decision = self.policy.admit(job, self.state, self._rng)
+            if decision.admitted and decision.schedule is not None:
+                self._commit(job.id, decision.schedule, request)
+        except Exception:
+            del self._requests[job.id]
+            self.state.slot = before
+            raise
+        self._seen.add(job.id)
         if not decision.admitted:
             del self._requests[job.id]
             return [Reject(slot, job.id, decision.reason or Reason.PRICED_OUT, decision.detail)]
-        if decision.schedule is not None:
-            try:
-                self._commit(job.id, decision.schedule, request)
-            except SlotwiseError:
-                del self._requests[job.id]
-                raise
         self._jobs[job.id] = job
         self._remaining[job.id] = job.workload
         promise = decision.schedule.completion if decision.schedule is not None else None
@@ -169,6 +179,10 @@ class Scheduler:
 
     def _commit(self, job_id: str, schedule: Schedule, request: Request) -> None:
         """Hold a schedule; the ledger checks that nothing is overcommitted, whatever the policy believed."""
+        if not schedule.slots or any(later <= slot for slot, later in pairwise(schedule.slots)):
+            raise SlotwiseError(
+                f"policy {self.policy.name!r}: job {job_id!r}: a schedule must have rising slots, got {schedule.slots}"
+            )
         if schedule.slots[0] < self.state.slot:
             raise SlotwiseError(
                 f"policy {self.policy.name!r}: job {job_id!r} must start in slot {self.state.slot} or later, "
@@ -176,12 +190,28 @@ class Scheduler:
             )
         for slot, placement in zip(schedule.slots, schedule.placements, strict=True):
             self._check(job_id, placement, slot)
-        self._ledger.commit(schedule.slots, schedule.placements, request.ask.worker, request.ask.server)
+        try:
+            self._ledger.commit(schedule.slots, schedule.placements, request.ask.worker, request.ask.server)
+        except Overcommitted as error:
+            raise Overcommitted(f"policy {self.policy.name!r}: job {job_id!r}: {error}") from None
         self._schedules[job_id] = schedule
         for slot, placement in zip(schedule.slots, schedule.placements, strict=True):
             self._agenda.setdefault(slot, {})[job_id] = placement
 
     def _check(self, job_id: str, placement: Placement, slot: int) -> None:
+        """Refuse a placement that names no machine of the cluster (kernels would not), or that is no configuration."""
+        machines = placement.machines
+        if (
+            not len(machines) == len(placement.workers) == len(placement.servers) > 0
+            or machines[0] < 0
+            or machines[-1] >= len(self.state.cluster)
+            or any(later <= machine for machine, later in pairwise(machines))
+            or any(min(w, s) < 0 or w + s == 0 for w, s in zip(placement.workers, placement.servers, strict=True))
+        ):
+            raise SlotwiseError(
+                f"policy {self.policy.name!r}: slot {slot}: job {job_id!r} must have >= 1 worker or server on each of "
+                f"its machines, rising in 0 ... {len(self.state.cluster) - 1}, got {placement}"
+            )
         if self._requests[job_id].samples(placement) <= 0.0:
             raise SlotwiseError(
                 f"policy {self.policy.name!r}: slot {slot}: job {job_id!r} cannot run with "
@@ -193,14 +223,19 @@ class Scheduler:
             raise SlotwiseError(f"slot {slot} cannot be opened, the next one is {self.state.slot}")
         if slot >= self._ledger.end:
             raise SlotwiseError(f"slot {slot} cannot be opened, the horizon ends before slot {self._ledger.end}")
+        due = self.state.slot
         self.state.slot = slot
         self._ledger.advance(slot)
         for passed in [s for s in self._agenda if s < slot]:
             del self._agenda[passed]
         self.state.planned = self._agenda.get(slot, {})
-        placed = dict(self.policy.place(self.state, self._rng))
-        if not self._schedules:
-            self._check_all(placed, slot)
+        try:
+            placed = dict(self.policy.place(self.state, self._rng))
+            if placed != self.state.planned:
+                self._check_all(placed, slot)
+        except Exception:
+            self.state.slot = due
+            raise
         commands: list[Command] = [Stop(slot, job_id) for job_id in self._running if job_id not in placed]
         for job_id, placement in placed.items():
             before = self._running.get(job_id)
@@ -256,8 +291,9 @@ class Scheduler:
         index = self._index[machine]
         hit = [
             job_id
-            for job_id, schedule in self._schedules.items()
-            if any(
+            for job_id in self._jobs
+            if (schedule := self._schedules.get(job_id)) is not None
+            and any(
                 index in p.machines
                 for s, p in zip(schedule.slots, schedule.placements, strict=True)
                 if s >= self.state.slot
@@ -274,6 +310,8 @@ class Scheduler:
 
     def _replan(self, slot: int, job_id: str) -> list[Command]:
         assert isinstance(self.policy, CommitAtArrival)  # only these have schedules
+        if self._remaining[job_id] <= TOLERANCE * self._jobs[job_id].workload:
+            return []  # trained already: nothing is left to plan, its JobCompleted is on the way
         decision = self.policy.replan(self._jobs[job_id], self.state, self._rng)
         if decision.admitted and decision.schedule is not None:
             self._commit(job_id, decision.schedule, self._requests[job_id])

@@ -79,12 +79,12 @@ class Cluster:
                 f"got {self.bandwidth[0]:g}"
             )
         grains = grains_down(capacity)
-        _, classes = np.unique(grains, axis=0, return_inverse=True)
+        classes = np.unique(grains, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
         for array in (capacity, grains, classes):
             array.setflags(write=False)
         object.__setattr__(self, "capacity", capacity)
         object.__setattr__(self, "grains", grains)
-        object.__setattr__(self, "classes", classes.reshape(-1).astype(np.int64))
+        object.__setattr__(self, "classes", classes)
 
     def __len__(self) -> int:
         """Return M, how many machines there are."""
@@ -95,8 +95,9 @@ class Cluster:
         """Build a cluster from machines; a resource that a machine does not name is 0 there."""
         listed = list(machines)
         resources = tuple(dict.fromkeys(name for machine in listed for name in machine.resources))
-        capacity = np.array([[m.resources.get(r, 0.0) for r in resources] for m in listed], dtype=np.float64)
-        return cls(tuple(m.name for m in listed), resources, capacity.reshape(len(listed), len(resources)), bandwidth)
+        amounts = [[m.resources.get(r, 0.0) for r in resources] for m in listed]
+        capacity = np.array(amounts, dtype=np.float64).reshape(len(listed), len(resources))
+        return cls(tuple(m.name for m in listed), resources, capacity, bandwidth)
 
     @classmethod
     def uniform(

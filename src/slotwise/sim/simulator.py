@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -72,13 +73,20 @@ def simulate(
     Raises
     ------
     InvalidInput
-        If the horizon does not lie behind every arrival, or an id occurs twice.
+        If the horizon does not lie behind every arrival, a slot has no length, or an id occurs twice.
     """
     if horizon < 1:
         raise InvalidInput(f"horizon must be >= 1, got {horizon}")
     for job in jobs:
         if job.arrival >= horizon:
             raise InvalidInput(f"horizon must be > the arrival of job {job.id!r} ({job.arrival}), got {horizon}")
+    if not (math.isfinite(slot_seconds) and slot_seconds > 0):
+        raise InvalidInput(f"slot_seconds must be > 0 and finite, got {slot_seconds!r}")
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise InvalidInput(f"job ids must be unique, got {job.id!r} twice")
+        seen.add(job.id)
     world = _World(policy, cluster, horizon, slot_seconds, seed, log)
     arrivals = sorted(jobs, key=lambda job: job.arrival)
     at = 0

@@ -1,0 +1,81 @@
+"""Online scheduling of distributed machine-learning training: who gets in, how large, where and until when."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slotwise.errors import InvalidCluster, InvalidInput, InvalidJob, InvalidTrace, SlotwiseError
+    from slotwise.model.cluster import Cluster, Machine
+    from slotwise.model.job import Job
+    from slotwise.model.schedule import Decision, Placement, Reason, Schedule
+    from slotwise.model.speed import AllReduceSpeed, PaperSpeed
+    from slotwise.model.utility import Deadline, Linear, Sigmoid
+    from slotwise.policies._base import CommitAtArrival, Policy, State
+    from slotwise.policies._placing import pack
+    from slotwise.scheduler import Scheduler
+    from slotwise.sim.metrics import Run
+    from slotwise.sim.simulator import simulate
+    from slotwise.workloads._base import Workload
+    from slotwise.workloads.synthetic import google, paper
+    from slotwise.workloads.traces import read_cluster, read_trace
+
+__all__ = [
+    "AllReduceSpeed",
+    "Cluster",
+    "CommitAtArrival",
+    "Deadline",
+    "Decision",
+    "InvalidCluster",
+    "InvalidInput",
+    "InvalidJob",
+    "InvalidTrace",
+    "Job",
+    "Linear",
+    "Machine",
+    "PaperSpeed",
+    "Placement",
+    "Policy",
+    "Reason",
+    "Run",
+    "Schedule",
+    "Scheduler",
+    "Sigmoid",
+    "SlotwiseError",
+    "State",
+    "Workload",
+    "google",
+    "pack",
+    "paper",
+    "read_cluster",
+    "read_trace",
+    "simulate",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "errors": ("InvalidCluster", "InvalidInput", "InvalidJob", "InvalidTrace", "SlotwiseError"),
+    "model.cluster": ("Cluster", "Machine"),
+    "model.job": ("Job",),
+    "model.schedule": ("Decision", "Placement", "Reason", "Schedule"),
+    "model.speed": ("AllReduceSpeed", "PaperSpeed"),
+    "model.utility": ("Deadline", "Linear", "Sigmoid"),
+    "policies._base": ("CommitAtArrival", "Policy", "State"),
+    "policies._placing": ("pack",),
+    "scheduler": ("Scheduler",),
+    "sim.metrics": ("Run",),
+    "sim.simulator": ("simulate",),
+    "workloads._base": ("Workload",),
+    "workloads.synthetic": ("google", "paper"),
+    "workloads.traces": ("read_cluster", "read_trace"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that ``import slotwise`` itself costs next to nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"slotwise.{_HOME[name]}"), name)

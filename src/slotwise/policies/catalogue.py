@@ -1,0 +1,75 @@
+"""The policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotwise.errors import InvalidInput
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.optim.planner import Planner, solver
+from slotwise.optim.pricing import calibration
+from slotwise.optim.request import Surveyor
+from slotwise.policies._base import Policy
+from slotwise.policies.drf import Drf
+from slotwise.policies.fifo import Fifo
+from slotwise.policies.pdors import PdOrs
+
+__all__ = ["COMMITTING", "NAMES", "make"]
+
+NAMES = ("pdors", "fifo", "drf")
+"""Every policy that ``make`` knows."""
+
+COMMITTING = frozenset({"pdors"})
+"""Those that take prices and a solver."""
+
+
+def make(
+    name: str,
+    cluster: Cluster,
+    jobs: Sequence[Job],
+    *,
+    slot_seconds: float,
+    horizon: int,
+    prices: str = "learnt",
+    slot_solver: str = "sweep",
+    grid: int = 500,
+) -> Policy:
+    """Return a new policy.
+
+    Parameters
+    ----------
+    name : str
+        One of ``NAMES``.
+    cluster : Cluster
+        The machines.
+    jobs : sequence of Job
+        Looked at with ``prices="literal"`` only, which is the one that needs to know them beforehand.
+    slot_seconds : float
+        Length of a slot.
+    horizon : int
+        Slots of the run.
+    prices : str
+        ``learnt``, ``learnt=X``, ``literal`` or ``scale=X``.
+    slot_solver : str
+        ``sweep`` or ``exact``.
+    grid : int
+        Least number of workload steps of the program over slots, >= 1.
+
+    Raises
+    ------
+    InvalidInput
+        If a name is unknown or a number out of its bounds.
+    """
+    if name == "pdors":
+        bids = []
+        if prices == "literal":
+            surveyor = Surveyor(cluster, slot_seconds)
+            bids = [
+                request.bid for request in (surveyor.survey(job, horizon) for job in jobs) if request.reason is None
+            ]
+        return PdOrs(Planner(solver(slot_solver), grid), calibration(prices, cluster, bids, horizon))
+    placing: dict[str, type[Fifo] | type[Drf]] = {"fifo": Fifo, "drf": Drf}
+    if name not in placing:
+        raise InvalidInput(f"policy must be one of {', '.join(NAMES)}, got {name!r}")
+    return placing[name]()

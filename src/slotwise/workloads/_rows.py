@@ -1,0 +1,237 @@
+"""Comma-separated files with line numbers: what is wrong in a row, and in which one."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from slotwise.errors import InvalidTrace
+from slotwise.workloads._fields import shown
+
+__all__ = [
+    "LARGEST_SECONDS",
+    "MALFORMED",
+    "Check",
+    "Table",
+    "bad_name",
+    "bad_number",
+    "nothing_usable",
+    "number",
+    "read_text",
+    "refusal",
+    "sift",
+]
+
+MALFORMED = "rows: malformed"
+"""Reason of a row that does not follow its format."""
+
+LARGEST_SECONDS = 1e10
+"""Largest time stamp or duration, three hundred years; beyond it a column holds something else."""
+
+_BLANK = ' \t"'
+"""Taken off both ends of a field."""
+
+
+def refusal(path: Path, line: int, field: str, bound: str, value: object) -> InvalidTrace:
+    """Return the error for one field of one line."""
+    return InvalidTrace(f"{path}:{line}: {field} must be {bound}, got {shown(value)}")
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file, plain or gzip, with line ends as newlines and no byte order mark.
+
+    Raises
+    ------
+    InvalidTrace
+        If it is missing, a directory, unreadable, empty, not UTF-8 or has a NUL.
+    """
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise InvalidTrace(f"{path}: file must exist, there is none") from None
+    except IsADirectoryError:
+        raise InvalidTrace(f"{path}: must be a file, it is a directory") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidTrace(f"{path}: must be a whole gzip file, got: {error}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidTrace(f"{str(path)!r}: file must be readable, got: {error}") from None
+    if not data.strip():
+        raise InvalidTrace(f"{path}: must have at least 1 row, the file is empty")
+    wrong = data.find(b"\0")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # With a byte order mark the error counts from behind it.
+        wrong = error.start + (len(data) - len(error.object))
+    if wrong >= 0:
+        line = data.count(b"\n", 0, wrong) + 1
+        raise InvalidTrace(f"{path}:{line}: must be UTF-8 text, got byte 0x{data[wrong]:02x}; is it a binary file?")
+    if not text.strip():
+        raise InvalidTrace(f"{path}: must have at least 1 row, the file is blank")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of a file as text, blank lines and the header left out.
+
+    Attributes
+    ----------
+    path : Path
+        Where they are from.
+    width : int
+        Fields that each row must have.
+    rows : DataFrame
+        ``line`` (from 1), ``width`` (fields it has) and the wanted columns as text, empty where missing.
+    """
+
+    path: Path
+    width: int
+    rows: pl.DataFrame
+
+    @classmethod
+    def read(cls, path: Path, columns: Sequence[str], wanted: Sequence[str], *, header: bool) -> Table:
+        """Read a comma-separated file.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        columns : sequence of str
+            All columns of the format, in the order of a file without header.
+        wanted : sequence of str
+            Those that are needed; a header must have them, in any order and beside any others.
+        header : bool
+            Whether the first row must be a header; where not, it is one if two of its fields are names of
+            columns.
+
+        Raises
+        ------
+        InvalidTrace
+            If the file cannot be read, or its header lacks a column.
+        """
+        lines = pl.Series("text", [read_text(path)]).str.split("\n").explode().to_frame().with_row_index("line", 1)
+        lines = lines.filter(pl.col("text").str.strip_chars() != "")
+        if lines.is_empty():
+            raise InvalidTrace(f"{path}: must have at least 1 row, the file is empty")
+        order = list(columns)
+        first = [field.strip().strip(_BLANK) for field in lines["text"][0].split(",")]
+        if header or len(set(first) & set(columns)) >= 2:
+            order, at = first, int(lines["line"][0])
+            missing = next((name for name in wanted if name not in first), None)
+            if missing is not None:
+                raise refusal(path, at, "header", f"a row with the columns {', '.join(wanted)}", ",".join(first))
+            twice = next((name for name in wanted if first.count(name) > 1), None)
+            if twice is not None:
+                raise refusal(path, at, "header", f"a row with one column {twice}", ",".join(first))
+            lines = lines[1:]
+        fields = pl.col("text").str.split_exact(",", len(order) - 1)
+        rows = lines.select(
+            "line",
+            (pl.col("text").str.count_matches(",", literal=True) + 1).alias("width"),
+            *(
+                fields.struct.field(f"field_{order.index(name)}").fill_null("").str.strip_chars(_BLANK).alias(name)
+                for name in wanted
+            ),
+        )
+        return cls(path, len(order), rows)
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self.rows)
+
+    def checked_width(self) -> Check:
+        """Return the check that a row has as many fields as it must."""
+        return Check("row", f"{self.width} fields", pl.col("width") != self.width, source="width")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that a row must satisfy.
+
+    Attributes
+    ----------
+    field : str
+        What is checked, for the error.
+    bound : str
+        What it must be; ``{name}`` stands for the row's own text in that column.
+    fails : Expr
+        True (not False, not null) for rows that break it.
+    reason : str
+        Under which name such rows are counted.
+    source : str
+        Column with the offending value, ``field`` if empty.
+    """
+
+    field: str
+    bound: str
+    fails: pl.Expr
+    reason: str = MALFORMED
+    source: str = ""
+
+
+def bad_name(column: str) -> Check:
+    """Return the check that a column has a name: not empty, and nothing that would break a line."""
+    text = pl.col(column)
+    return Check(column, "a name without control characters", (text == "") | text.str.contains(r"\p{Cc}"))
+
+
+def number(column: str) -> pl.Expr:
+    """Return a column of text as numbers, null where it is none, or not finite."""
+    value = pl.col(column).cast(pl.Float64, strict=False)
+    return pl.when(value.is_finite()).then(value)
+
+
+def bad_number(column: str, low: float, high: float, *, whole: bool = False, optional: bool = False) -> Check:
+    """Return the check that a column has a number in low ... high; ``optional``: or nothing."""
+    value = number(column)
+    fails = value.is_null() | (value < low) | (value > high)
+    if whole:
+        fails = fails | (value != value.floor())
+    if optional:
+        fails = (pl.col(column) != "") & fails
+    kind = "a whole number" if whole else "a number"
+    ends = f"{low:g} ... {high:g}" if math.isfinite(high) else f"{low:g} or more"
+    return Check(column, f"{kind} in {ends}{' or empty' if optional else ''}", fails)
+
+
+def sift(path: Path, rows: pl.DataFrame, checks: Sequence[Check], *, strict: bool) -> tuple[pl.DataFrame, Counter[str]]:
+    """Take out the rows that break a check, and count them by the reason of the first check that they break.
+
+    Raises
+    ------
+    InvalidTrace
+        With ``strict``, for the first such row.
+    """
+    broken = pl.lit(None, dtype=pl.Int32)
+    for i in reversed(range(len(checks))):
+        broken = pl.when(checks[i].fails.fill_null(False)).then(pl.lit(i, dtype=pl.Int32)).otherwise(broken)
+    marked = rows.with_columns(broken.alias("broken"))
+    bad = marked.filter(pl.col("broken").is_not_null())
+    if strict and not bad.is_empty():
+        row = bad.sort("line").row(0, named=True)
+        check = checks[row["broken"]]
+        raise refusal(path, row["line"], check.field, check.bound.format(**row), row[check.source or check.field])
+    counts: Counter[str] = Counter()
+    for i, count in bad.group_by("broken").len().iter_rows():
+        counts[checks[i].reason] += count
+    return marked.filter(pl.col("broken").is_null()).drop("broken"), counts
+
+
+def nothing_usable(table: Table, what: str, skipped: Mapping[str, int]) -> InvalidTrace:
+    """Return the error for a file in which every row was skipped, with the reasons."""
+    reasons = ", ".join(
+        f"{count} {reason[6:]}" for reason, count in sorted(skipped.items()) if count and reason[:5] == "rows:"
+    )
+    return InvalidTrace(
+        f"{table.path}: must have at least 1 {what}, got 0 in {len(table)} rows ({reasons or 'no row'})"
+    )
