@@ -118,27 +118,23 @@ def simulate(
     )
     from slotwise.policies import catalogue
     from slotwise.sim.simulator import simulate as play
+    from slotwise.sim.simulator import warm_up
 
-    decider = catalogue.make(
-        policy,
-        where,
-        source.jobs,
-        slot_seconds=source.slot_seconds,
-        horizon=source.horizon,
-        prices=prices,
-        slot_solver=solver,
-        grid=grid,
-    )
+    with _working("loading kernels (compiled once, then cached)"):
+        warm_up(policy, solver)
     with ExitStack() as stack:
         log = stack.enter_context(_event_log(events)) if events is not None else None
         progress = stack.enter_context(_progress(f"{policy}: slots", source.horizon))
         run = play(
-            decider,
+            policy,
             where,
             source.jobs,
             horizon=source.horizon,
             slot_seconds=source.slot_seconds,
             seed=seed,
+            prices=prices,
+            slot_solver=solver,
+            grid=grid,
             log=log,
             progress=progress,
         )
@@ -242,9 +238,8 @@ def _load(
     )
     late = next((job for job in source.jobs if job.arrival >= source.horizon), None)
     if late is not None:
-        raise InvalidInput(
-            f"{workload}: --horizon must be > the arrival of job {late.id!r} (slot {late.arrival}), got {source.horizon}"
-        )
+        bound = f"the arrival of job {late.id!r} (slot {late.arrival})"
+        raise InvalidInput(f"{workload}: --horizon must be > {bound}, got {source.horizon}")
     return source, where
 
 
@@ -279,6 +274,18 @@ def _event_log(path: Path) -> Iterator[Callable[[Event | Command], None]]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _working(label: str) -> Iterator[None]:
+    """Say what is being done, in a terminal, while it is."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label):
+        yield
 
 
 @contextmanager

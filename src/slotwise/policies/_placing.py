@@ -83,21 +83,27 @@ class Free:
 def fixed_choice(job: Job, request: Request) -> int:
     """Return the configuration (index) of a job whose size does not change while it runs.
 
-    It is the worker count that its owner asked for, or else the fewest workers that would meet its target alone on
-    the cluster. A count that could not finish by the horizon even alone would prove nothing: then it is the fewest
-    that can, and where a target cannot be met the fastest.
+    It is the worker count that its owner asked for, or else the fewest workers that would meet its target alone on the
+    cluster. A count that could not finish by the horizon would prove nothing: then it is the fewest that can. Speeds
+    are those across machines, since where the job will land is not known, unless only one machine is fast enough.
     """
     ask = request.ask
-    samples = np.where(request.held[0], ask.samples[0], np.where(request.held[1], ask.samples[1], 0.0))
     with np.errstate(divide="ignore"):
-        slots = np.ceil(request.needed / samples)
-    last = len(request.utility)
+        inside, across = np.ceil(request.needed / np.where(request.held, ask.samples, 0.0))
+    last = float(len(request.utility))
     if job.requested_workers is not None:
         asked = min(int(np.searchsorted(ask.workers, job.requested_workers)), len(ask.workers) - 1)
-        in_time = np.flatnonzero(slots <= last)
-        return asked if slots[asked] <= last or not len(in_time) else int(in_time[0])
-    in_time = np.flatnonzero(slots <= min(job.utility.target + 1.0, last))
-    return int(in_time[0]) if len(in_time) else int(np.argmax(samples))
+        if min(inside[asked], across[asked]) <= last:
+            return asked
+    else:
+        in_time = np.flatnonzero(across <= min(job.utility.target + 1.0, last))
+        if len(in_time):
+            return int(in_time[0])
+    for slots in (across, inside):
+        enough = np.flatnonzero(slots <= last)
+        if len(enough):
+            return int(enough[0])
+    return int(np.argmin(np.minimum(inside, across)))
 
 
 def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:

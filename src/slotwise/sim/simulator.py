@@ -23,24 +23,30 @@ from slotwise.events import (
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
+from slotwise.model.speed import AllReduceSpeed, PaperSpeed
+from slotwise.model.utility import Sigmoid
 from slotwise.optim.request import Request
 from slotwise.policies._base import CommitAtArrival, Policy
+from slotwise.policies.catalogue import make
 from slotwise.scheduler import Scheduler
 from slotwise.sim.metrics import Recorder, Run
 
-__all__ = ["simulate"]
+__all__ = ["simulate", "warm_up"]
 
 Log = Callable[[Event | Command], None]
 
 
 def simulate(
-    policy: Policy,
+    policy: Policy | str,
     cluster: Cluster,
     jobs: Sequence[Job],
     *,
     horizon: int,
     slot_seconds: float,
     seed: int = 0,
+    prices: str = "learnt",
+    slot_solver: str = "sweep",
+    grid: int = 500,
     log: Log | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
@@ -48,8 +54,8 @@ def simulate(
 
     Parameters
     ----------
-    policy : Policy
-        A new one for each run: policies learn.
+    policy : Policy or str
+        A new one for each run (policies learn), or a name such as ``"pdors"``.
     cluster : Cluster
         The machines.
     jobs : sequence of Job
@@ -60,6 +66,8 @@ def simulate(
         Length of a slot, > 0.
     seed : int
         For policies that draw.
+    prices, slot_solver, grid
+        For a policy given by name, see ``slotwise.policies.catalogue.make``.
     log : callable, optional
         Called with every event and command in order.
     progress : callable, optional
@@ -87,6 +95,17 @@ def simulate(
         if job.id in seen:
             raise InvalidInput(f"job ids must be unique, got {job.id!r} twice")
         seen.add(job.id)
+    if isinstance(policy, str):
+        policy = make(
+            policy,
+            cluster,
+            jobs,
+            slot_seconds=slot_seconds,
+            horizon=horizon,
+            prices=prices,
+            slot_solver=slot_solver,
+            grid=grid,
+        )
     world = _World(policy, cluster, horizon, slot_seconds, seed, log)
     arrivals = sorted(jobs, key=lambda job: job.arrival)
     at = 0
@@ -98,6 +117,20 @@ def simulate(
         if progress is not None:
             progress(slot + 1)
     return world.recorder.finish()
+
+
+def warm_up(policy: str, slot_solver: str = "sweep") -> None:
+    """Load the compiled kernels of a policy by a run of two jobs, so that the first decision is timed like any other.
+
+    Takes some seconds once on a machine, while they are compiled; then they are cached on disk.
+    """
+    cluster = Cluster.uniform(2, gpu=1, cpu=2)
+    worker, server = {"gpu": 1.0, "cpu": 1.0}, {"cpu": 1.0}
+    jobs = [
+        Job("a", 0, 20.0, 2, worker, PaperSpeed(1.0, 1.0, 1.0), Sigmoid(10.0, 0.1, 2.0), server),
+        Job("b", 0, 20.0, 2, worker, AllReduceSpeed(1.0, 1.0), Sigmoid(10.0, 0.1, 2.0)),
+    ]
+    simulate(policy, cluster, jobs, horizon=4, slot_seconds=10.0, slot_solver=slot_solver)
 
 
 class _World:

@@ -233,9 +233,7 @@ def read_text(path: str | Path, error: type[InvalidInput]) -> str:
     return text
 
 
-def documents(
-    path: str | Path, text: str, error: type[InvalidInput], syntax: type[InvalidInput]
-) -> Iterator[Field]:
+def documents(path: str | Path, text: str, error: type[InvalidInput], syntax: type[InvalidInput]) -> Iterator[Field]:
     """Read the documents of a YAML file one by one; empty ones are left out.
 
     Parameters

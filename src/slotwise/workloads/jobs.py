@@ -266,9 +266,7 @@ def _speed(spec: Field) -> tuple[PaperSpeed | AllReduceSpeed, dict[str, float]]:
     if per_server is None and server is None:
         return AllReduceSpeed(seconds, gradient), {}
     if per_server is None:
-        spec.missing(
-            "workersPerServer", because=" with a server (a free choice of servers is not yet supported)"
-        )
+        spec.missing("workersPerServer", because=" with a server (a free choice of servers is not yet supported)")
     if server is None:
         spec.missing("server", because=" with workersPerServer")
     workers_per_server = per_server.number(0.001, 1e6)

@@ -126,9 +126,7 @@ def _stream(seed: int, part: int, index: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(part, index)))
 
 
-def _workload(
-    name: str, jobs: int, machines: int, edges: npt.NDArray[np.float64], seed: int, mix: _Mix
-) -> Workload:
+def _workload(name: str, jobs: int, machines: int, edges: npt.NDArray[np.float64], seed: int, mix: _Mix) -> Workload:
     horizon = len(edges) - 1
     drawn = []
     for index in range(jobs):

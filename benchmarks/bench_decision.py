@@ -1,0 +1,102 @@
+"""One decision (best schedule of one job at given prices) beside one pass over the prices, in one process and thread.
+
+A *pass* is ``P @ a`` with P (slots, machines, 4) float64 in C order: the least that a plain exact decision must do. The
+machine under us may be fast or slow; ratios to a pass are what can be compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.ledger import Ledger
+from slotwise.model.utility import Sigmoid
+from slotwise.optim.planner import Planner
+from slotwise.optim.pricing import Learnt, Prices
+from slotwise.optim.request import Request, Surveyor
+from slotwise.workloads import synthetic
+
+SIZES = [pytest.param(100, 20, id="100x20"), pytest.param(1000, 672, id="1000x672")]
+LOAD = 0.7
+JOBS = 40
+
+
+def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
+    """Fill a cluster to a mean load of 0.7 in every slot, and draw jobs whose workloads are stretched to the horizon.
+
+    Every machine has a share of each resource in use that stays for four slots, drawn from Beta(1.4, 0.6): some are
+    nearly empty and many nearly full. None is untouched, so that grouping untouched machines saves nothing.
+    """
+    workload = synthetic.paper(JOBS, machines, 20, seed=0)
+    assert workload.cluster is not None
+    cluster: Cluster = workload.cluster
+    ledger = Ledger(cluster, horizon)
+    rng = np.random.default_rng(0)
+    shares = rng.beta(2 * LOAD, 2 * (1 - LOAD), size=((horizon + 3) // 4, *cluster.grains.shape)).repeat(4, axis=0)[
+        :horizon
+    ]
+    # Written directly: a hundred thousand commitments would take minutes, and only the outcome matters here.
+    ledger.view.used[:] = np.floor(cluster.grains * shares)
+    ledger.view.touched[:] = np.arange(machines)
+    ledger.view.counts[:] = machines
+    ledger.view.flags[:] = True
+    surveyor = Surveyor(cluster, workload.slot_seconds)
+    surveyed = [surveyor.survey(stretched(job, horizon / 20), horizon) for job in workload.jobs]
+    requests = [request for request in surveyed if request.reason is None]
+    learnt = Learnt(cluster)
+    # As if they had come over the whole horizon: the base price is that of a cluster which has been open all the time.
+    prices = [learnt.observe(request.bid._replace(slot=horizon - 1)) for request in requests]
+    return ledger, requests, prices[-1]
+
+
+def stretched(job: Job, factor: float) -> Job:
+    """Make a job ``factor`` times as long, arriving at the start, with its target and urgency to scale."""
+    utility = job.utility
+    assert isinstance(utility, Sigmoid)
+    scaled = Sigmoid(utility.value, utility.urgency / factor, utility.target * factor)
+    return replace(job, arrival=0, workload=job.workload * factor, utility=scaled)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+@pytest.mark.parametrize(("machines", "horizon"), SIZES)
+def test_pass(benchmark: BenchmarkFixture, machines: int, horizon: int) -> None:
+    prices = np.random.default_rng(0).random((horizon, machines, 4))
+    benchmark(lambda: prices @ np.ones(4))
+
+
+@pytest.mark.parametrize(("machines", "horizon"), SIZES)
+def test_decision(benchmark: BenchmarkFixture, capsys: pytest.CaptureFixture[str], machines: int, horizon: int) -> None:
+    ledger, requests, prices = loaded(machines, horizon)
+    planner = Planner()
+    tensor = np.random.default_rng(0).random((horizon, machines, 4))
+    demand = np.ones(4)
+    planner.plan(requests[0], ledger, prices)
+    passes: list[float] = []
+    decisions: list[float] = []
+    admitted = sum(plan is not None and plan.payoff > 0 for plan in (planner.plan(r, ledger, prices) for r in requests))
+    for _ in range(3):
+        for request in requests:
+            passes.append(seconds(lambda: tensor @ demand))
+            decisions.append(seconds(lambda request=request: planner.plan(request, ledger, prices)))
+    one = float(np.median(passes))
+    with capsys.disabled():
+        median, tail = np.quantile(decisions, [0.5, 0.99])
+        print(
+            f"\n{machines} machines x {horizon} slots at load {LOAD}: a pass takes {1e3 * one:.3f} ms\n"
+            f"  {len(requests)} jobs, of which {admitted} pay: a decision takes {1e3 * median:.2f} ms in the median, "
+            f"{1e3 * tail:.2f} ms at p99\n  in passes: {median / one:.1f} and {tail / one:.1f}"
+        )
+    at = iter(range(10**9))
+    benchmark(lambda: planner.plan(requests[next(at) % len(requests)], ledger, prices))
