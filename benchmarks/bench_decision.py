@@ -31,7 +31,7 @@ JOBS = 40
 def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
     """Fill a cluster to a mean load of 0.7 in every slot, and draw jobs whose workloads are stretched to the horizon.
 
-    Every machine has a share of each resource in use that stays for four slots, drawn from Beta(1.4, 0.6): some are
+    Every machine has a share of all its resources in use that stays for four slots, from Beta(1.4, 0.6): some are
     nearly empty and many nearly full. None is untouched, so that grouping untouched machines saves nothing.
     """
     workload = synthetic.paper(JOBS, machines, 20, seed=0)
@@ -39,9 +39,7 @@ def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
     cluster: Cluster = workload.cluster
     ledger = Ledger(cluster, horizon)
     rng = np.random.default_rng(0)
-    shares = rng.beta(2 * LOAD, 2 * (1 - LOAD), size=((horizon + 3) // 4, *cluster.grains.shape)).repeat(4, axis=0)[
-        :horizon
-    ]
+    shares = rng.beta(2 * LOAD, 2 * (1 - LOAD), size=((horizon + 3) // 4, machines, 1)).repeat(4, axis=0)[:horizon]
     # Written directly: a hundred thousand commitments would take minutes, and only the outcome matters here.
     ledger.view.used[:] = np.floor(cluster.grains * shares)
     ledger.view.touched[:] = np.arange(machines)
