@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -162,7 +162,9 @@ def simulate(
     if as_json:
         typer.echo(json.dumps(report, indent=2, allow_nan=False))
     else:
-        _print_report(report)
+        from slotwise.report.console import print_run
+
+        print_run(report, run)
 
 
 def _load(
@@ -301,26 +303,6 @@ def _progress(label: str, total: int) -> Iterator[Callable[[int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)
-
-
-def _print_report(report: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in report.items():
-        if isinstance(value, dict):
-            for inner, figure in value.items():
-                table.add_row(f"{name}: {inner}", _shown(figure))
-        else:
-            table.add_row(name, _shown(value))
-    Console(soft_wrap=True).print(table)
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

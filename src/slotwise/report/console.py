@@ -1,0 +1,85 @@
+"""A run as text: the answer to each job, then the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.sim.metrics import JobRecord, Run
+
+__all__ = ["print_run"]
+
+_WIDTH = 140
+"""Columns where the output is no terminal."""
+
+_MOST_ANSWERS = 30
+"""Runs of more jobs show figures only."""
+
+
+def print_run(report: Mapping[str, Any], run: Run, console: Console | None = None) -> None:
+    """Print the answers of a small run, its figures, and what was assumed and skipped.
+
+    Parameters
+    ----------
+    report : mapping
+        The fields of ``simulate --json``.
+    run : Run
+        The run that they come from.
+    console : rich.console.Console, optional
+        Where to; standard output by default.
+    """
+    console = Console() if console is None else console
+    if not console.is_terminal:
+        console.width = _WIDTH
+    if 0 < len(run.records) <= _MOST_ANSWERS:
+        console.print(_answers(run))
+        console.print()
+    figures = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in report.items():
+        if name in ("assumed", "skipped"):
+            continue
+        if isinstance(value, Mapping):
+            for inner, figure in value.items():
+                figures.add_row(f"{name}: {inner}", _shown(figure))
+        else:
+            figures.add_row(name, _shown(value))
+    console.print(figures)
+    for name in ("assumed", "skipped"):
+        if report[name]:
+            console.print(f"\n{name}")
+            for key, text in report[name].items():
+                console.print(f"  {key}: {text}", highlight=False, markup=False)
+
+
+def _answers(run: Run) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("job", "arrival", "answer", "promised", "finished"):
+        table.add_column(title)
+    table.add_column("utility", justify="right")
+    table.add_column("why")
+    for record in run.records.values():
+        answer = "rejected" if record.reason is not None else "admitted"
+        row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), f"{record.utility:.4g}")
+        table.add_row(record.id, *row, _why(record))
+    return table
+
+
+def _slot(slot: int | None) -> str:
+    return "-" if slot is None else f"slot {slot}"
+
+
+def _why(record: JobRecord) -> str:
+    if record.reason is not None:
+        return f"{record.reason}: {record.detail}"
+    if record.started is None:
+        return "waits"
+    return "" if record.completed is not None else "runs"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
