@@ -178,14 +178,15 @@ def _apply_entries(view: LedgerView, rows: Ints, machines: Ints, amounts: Floats
     for i in range(entries):
         row, machine = rows[i], machines[i]
         for r in range(resources):
-            view.used[row, machine, r] += sign * amounts[i, r]
-        done = i + 1
-        for r in range(resources):
-            value = view.used[row, machine, r]
+            value = view.used[row, machine, r] + sign * amounts[i, r]
             if value < 0.0 or (sign > 0.0 and amounts[i, r] > 0.0 and value > view.capacity[machine, r]):
                 bad = i
         if bad >= 0:
+            # Not written: an amount beyond 2**53 grains could not be taken back exactly.
             break
+        for r in range(resources):
+            view.used[row, machine, r] += sign * amounts[i, r]
+        done = i + 1
     if bad >= 0:
         for i in range(done):
             for r in range(resources):

@@ -89,8 +89,6 @@ class Reason(enum.StrEnum):
     """Its utility is zero at the earliest slot in which it could finish."""
     PRICED_OUT = "priced out"
     """At every completion slot the cheapest plan costs at least what the job is worth."""
-    NO_ROOM = "no room"
-    """What is already promised leaves too little for it before the horizon."""
     MACHINE_LOST = "machine lost"
     """It was admitted, a machine of its plan went away, and no other plan is left."""
 

@@ -220,10 +220,10 @@ def _trim(picks: list[_Pick], needed: float) -> list[_Pick]:
     From the dearest slot on, step to the cheapest choice that still suffices, or to none.
     """
     for pick in sorted(picks, key=lambda p: (-p.cost, p.slot)):
-        spare = sum(p.trained for p in picks) - needed
-        least = pick.trained - spare
+        # Not trained - spare: that would lose a workload that is next to nothing beside a slot's samples.
+        least = needed - sum(p.trained for p in picks if p is not pick)
         # The cheapest choice with enough samples is the first one: both rise along the curve.
-        pick.index = int(np.searchsorted(pick.samples, least)) if least > 0 else -1
+        pick.index = min(pick.index, int(np.searchsorted(pick.samples, least))) if least > 0 else -1
     return [pick for pick in picks if pick.index >= 0]
 
 

@@ -152,7 +152,7 @@ class Surveyor:
         """
         amounts = np.outer(ask.workers, ask.worker_amount) + np.outer(ask.servers, ask.server_amount)
         shares = amounts / self._mean
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             per_sample = shares.mean(axis=1) / ask.samples[1]
         best = int(np.argmin(per_sample))
         samples = ask.samples[1, best]

@@ -77,6 +77,6 @@ class PdOrs(CommitAtArrival):
         plan = self.planner.plan(request, state.ledger, self._prices, first=state.slot, at_least=-math.inf)
         if plan is None:
             return Decision(
-                False, reason=Reason.NO_ROOM, detail="what is left of the cluster cannot train the rest in time"
+                False, reason=Reason.MACHINE_LOST, detail="what is left of the cluster cannot train the rest in time"
             )
         return Decision(True, plan.schedule, plan.utility, plan.cost)
