@@ -223,7 +223,7 @@ class Scheduler:
             raise SlotwiseError(f"slot {slot} cannot be opened, the next one is {self.state.slot}")
         if slot >= self._ledger.end:
             raise SlotwiseError(f"slot {slot} cannot be opened, the horizon ends before slot {self._ledger.end}")
-        due = self.state.slot
+        due, planned = self.state.slot, self.state.planned
         self.state.slot = slot
         self._ledger.advance(slot)
         for passed in [s for s in self._agenda if s < slot]:
@@ -234,7 +234,7 @@ class Scheduler:
             if placed != self.state.planned:
                 self._check_all(placed, slot)
         except Exception:
-            self.state.slot = due
+            self.state.slot, self.state.planned = due, planned
             raise
         commands: list[Command] = [Stop(slot, job_id) for job_id in self._running if job_id not in placed]
         for job_id, placement in placed.items():

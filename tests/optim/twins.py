@@ -1,0 +1,328 @@
+"""Plain twins of the kernels: slow, obviously right, and without any of their shortcuts.
+
+Every machine is listed (no grouping), amounts are Python integers, searches are enumerations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.model.ledger import Ledger
+from slotwise.optim.pricing import Prices
+from slotwise.optim.slot import Ask
+
+__all__ = [
+    "Best",
+    "Point",
+    "Spot",
+    "Swept",
+    "across_brute_force",
+    "across_convolved",
+    "across_sweep",
+    "best_over_schedules",
+    "curve",
+    "inside",
+    "least_costs",
+    "listing",
+    "price",
+    "program",
+    "sweeps",
+    "trim",
+]
+
+Floats = npt.NDArray[np.float64]
+INF = math.inf
+
+
+def price(prices: Prices, resource: int, used: int, capacity: int) -> float:
+    """L (U / L)^(rho / C); U where there is no capacity."""
+    low = math.exp(float(prices.log_low[resource]))
+    high = math.exp(float(prices.log_low[resource] + prices.log_ratio[resource]))
+    return float(high if capacity == 0 else low * (high / low) ** (used / capacity))
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One machine of a slot: its index, A, B, and free grains."""
+
+    machine: int
+    worker_cost: float
+    server_cost: float
+    free: tuple[int, ...]
+    worker: tuple[int, ...]
+    server: tuple[int, ...]
+
+    def holds(self, workers: int, servers: int) -> bool:
+        """Whether so many fit together."""
+        return all(
+            a * workers + b * servers <= free for a, b, free in zip(self.worker, self.server, self.free, strict=True)
+        )
+
+    def most_workers(self, beside: int, cap: int) -> int:
+        """Workers that fit beside so many servers, at most ``cap``; 0 where even the servers do not fit."""
+        count = 0
+        while count < cap and self.holds(count + 1, beside):
+            count += 1
+        return count
+
+    def cost(self, workers: int, servers: int) -> float:
+        """What they cost here."""
+        return self.worker_cost * workers + self.server_cost * servers
+
+
+def listing(ledger: Ledger, slot: int, ask: Ask, prices: Prices) -> list[Spot]:
+    """All machines that are not lost."""
+    worker, server = (tuple(int(x) for x in grains) for grains in (ask.worker, ask.server))
+    spots = []
+    for machine in sorted(int(m) for m in ledger.view.members):
+        used = [int(x) for x in ledger.used(slot)[machine]]
+        capacity = [int(x) for x in ledger.view.capacity[machine]]
+        each = [price(prices, r, used[r], capacity[r]) for r in range(len(used))]
+        spots.append(
+            Spot(
+                machine,
+                sum(p * float(a) for p, a in zip(each, ask.worker_amount, strict=True)),
+                sum(p * float(b) for p, b in zip(each, ask.server_amount, strict=True)),
+                tuple(c - u for c, u in zip(capacity, used, strict=True)),
+                worker,
+                server,
+            )
+        )
+    return spots
+
+
+def inside(spots: list[Spot], ask: Ask) -> list[float]:
+    """Least cost of each configuration on one machine."""
+    return [
+        min((spot.cost(w, s) for spot in spots if spot.holds(w, s)), default=INF)
+        for w, s in zip(ask.workers.tolist(), ask.servers.tolist(), strict=True)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------- sweeps
+
+
+Layout = tuple[tuple[int, int, int], ...]
+"""(machine, workers, servers) of each machine in use."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one sweep came to: its cost, infinite where it failed, and its placement."""
+
+    cost: float
+    layout: Layout
+
+
+def _swept(spots: list[Spot], workers: list[int], servers: list[int], *, failed: bool) -> Swept:
+    if failed:
+        return Swept(INF, ())
+    chosen = list(zip(spots, workers, servers, strict=True))
+    layout = tuple((spot.machine, w, s) for spot, w, s in chosen if w or s)
+    return Swept(sum(spot.cost(w, s) for spot, w, s in chosen), layout)
+
+
+def _workers_first(spots: list[Spot], workers: int, servers: int) -> Swept:
+    w_at, s_at = [0] * len(spots), [0] * len(spots)
+    for i in sorted(range(len(spots)), key=lambda i: (spots[i].worker_cost, i)):
+        while sum(w_at) < workers and spots[i].holds(w_at[i] + 1, 0):
+            w_at[i] += 1
+    for i in sorted(range(len(spots)), key=lambda i: (spots[i].server_cost, i)):
+        while sum(s_at) < servers and spots[i].holds(w_at[i], s_at[i] + 1):
+            s_at[i] += 1
+    return _swept(spots, w_at, s_at, failed=sum(w_at) < workers or sum(s_at) < servers)
+
+
+def _servers_first(spots: list[Spot], workers: int, servers: int, x: float, cap: int) -> Swept:
+    w_at, s_at = [0] * len(spots), [0] * len(spots)
+    for _ in range(servers):
+        best, where = INF, -1
+        for i, spot in enumerate(spots):
+            if not spot.holds(0, s_at[i] + 1):
+                continue
+            lost = spot.most_workers(s_at[i], cap) - spot.most_workers(s_at[i] + 1, cap)
+            key = spot.server_cost + max(0.0, x - spot.worker_cost) * lost
+            if key < best:
+                best, where = key, i
+        if where < 0:
+            return Swept(INF, ())
+        s_at[where] += 1
+    for i in sorted(range(len(spots)), key=lambda i: (spots[i].worker_cost, i)):
+        w_at[i] = min(workers - sum(w_at), spots[i].most_workers(s_at[i], cap))
+    return _swept(spots, w_at, s_at, failed=sum(w_at) < workers)
+
+
+def _worths(spots: list[Spot]) -> list[float]:
+    costs = [spot.worker_cost for spot in spots if spot.holds(1, 0)]
+    if not costs:
+        return [0.0]
+    quartiles = np.quantile(np.array(costs), [0.25, 0.5, 0.75], method="inverted_cdf").tolist()
+    return [0.0, *quartiles, 10.0 * max(costs)]
+
+
+def sweeps(spots: list[Spot], ask: Ask) -> list[list[Swept]]:
+    """For each configuration: workers first, then servers first for each worth of a worker slot (section 6)."""
+    cap = int(ask.workers[-1])
+    found = []
+    for w, s in zip(ask.workers.tolist(), ask.servers.tolist(), strict=True):
+        tries = [_workers_first(spots, w, s)]
+        if int(ask.servers[-1]) > 0:
+            tries += [_servers_first(spots, w, s, x, cap) for x in _worths(spots)]
+        found.append(tries)
+    return found
+
+
+def across_sweep(spots: list[Spot], ask: Ask) -> list[float]:
+    """Pointwise minimum of the sweeps."""
+    return [min(swept.cost for swept in tries) for tries in sweeps(spots, ask)]
+
+
+# ----------------------------------------------------------------------------------------------------------- exact
+
+
+def _pairs(spot: Spot, workers: int, servers: int) -> list[tuple[int, int]]:
+    return [(w, s) for w in range(workers + 1) for s in range(servers + 1) if spot.holds(w, s)]
+
+
+def across_brute_force(spots: list[Spot], ask: Ask) -> list[float]:
+    """Least cost over every way to put workers and servers on machines."""
+    least: dict[tuple[int, int], float] = {}
+    for chosen in itertools.product(*(_pairs(spot, int(ask.workers[-1]), int(ask.servers[-1])) for spot in spots)):
+        total = (sum(w for w, _ in chosen), sum(s for _, s in chosen))
+        cost = sum(spot.cost(w, s) for spot, (w, s) in zip(spots, chosen, strict=True))
+        least[total] = min(cost, least.get(total, INF))
+    return [least.get(pair, INF) for pair in zip(ask.workers.tolist(), ask.servers.tolist(), strict=True)]
+
+
+def across_convolved(spots: list[Spot], ask: Ask) -> list[float]:
+    """Return the same machine by machine, for a few more machines than enumeration bears."""
+    most = (int(ask.workers[-1]), int(ask.servers[-1]))
+    least: dict[tuple[int, int], float] = {(0, 0): 0.0}
+    for spot in spots:
+        following: dict[tuple[int, int], float] = {}
+        for (w, s), cost in least.items():
+            for v, u in _pairs(spot, most[0] - w, most[1] - s):
+                key = (w + v, s + u)
+                following[key] = min(cost + spot.cost(v, u), following.get(key, INF))
+        least = following
+    return [least.get(pair, INF) for pair in zip(ask.workers.tolist(), ask.servers.tolist(), strict=True)]
+
+
+# ----------------------------------------------------------------------------------------------------------- curve
+
+
+@dataclass(frozen=True)
+class Point:
+    """A useful choice of a slot."""
+
+    samples: float
+    cost: float
+
+
+def curve(ask: Ask, within: list[float], across: list[float]) -> list[Point]:
+    """Choices that no other beats: none trains as much for less, or more for as much."""
+    count = len(ask.workers)
+    points = [Point(float(ask.samples[0, k]), within[k]) for k in range(count)]
+    points += [Point(float(ask.samples[1, k]), across[k]) for k in range(count)]
+    points = [p for p in points if p.cost < INF and p.samples > 0]
+    useful = {
+        p
+        for p in points
+        if not any(
+            q.samples >= p.samples and q.cost <= p.cost and (q.samples > p.samples or q.cost < p.cost) for q in points
+        )
+    }
+    return sorted(useful, key=lambda p: p.samples)
+
+
+# --------------------------------------------------------------------------------------------------------- program
+
+
+@dataclass(frozen=True)
+class Best:
+    """Best completion of the plain program; completion -1 where the workload is never reached."""
+
+    payoff: float
+    completion: int
+    picks: tuple[tuple[int, int], ...]
+
+
+def program(curves: list[list[Point]], needed: float, grid: int, utility: Floats) -> Best:
+    """Theta over slots on a grid of carried sums: no pruning, no early stop, every completion looked at."""
+    step = needed / grid
+    # state -> (cost, samples really delivered, picks)
+    states: dict[int, tuple[float, float, tuple[tuple[int, int], ...]]] = {0: (0.0, 0.0, ())}
+    best = Best(-INF, -1, ())
+    for slot, points in enumerate(curves):
+        following = dict(states)
+        for state in sorted(states):
+            if state == grid:
+                continue
+            cost, delivered, picks = states[state]
+            for index, point in enumerate(points):
+                total = delivered + point.samples
+                target = grid if total >= needed else min(int(total / step), grid - 1)
+                found = (cost + point.cost, total, (*picks, (slot, index)))
+                known = following.get(target)
+                if known is None or found[0] < known[0] or (found[0] == known[0] and found[1] > known[1]):
+                    following[target] = found
+        states = following
+        if grid in states and utility[slot] - states[grid][0] > best.payoff:
+            best = Best(float(utility[slot]) - states[grid][0], slot, states[grid][2])
+    return best
+
+
+def trim(picks: list[tuple[int, list[Point], int]], needed: float) -> list[tuple[int, int]]:
+    """Give back what is not needed, (slot, points, index) from the dearest slot on; return what is left."""
+    taken = {slot: index for slot, _, index in picks}
+    points_of = {slot: points for slot, points, _ in picks}
+
+    def trained(skip: int) -> float:
+        return sum(points_of[slot][index].samples for slot, index in taken.items() if slot != skip)
+
+    for slot, points, index in sorted(picks, key=lambda pick: (-pick[1][pick[2]].cost, pick[0])):
+        missing = needed - trained(slot)
+        if missing <= 0:
+            del taken[slot]
+        else:
+            enough = [i for i in range(index + 1) if points[i].samples >= missing]
+            taken[slot] = min(enough, key=lambda i: points[i].cost, default=index)
+    return sorted(taken.items())
+
+
+# ----------------------------------------------------------------------------------------------- all the schedules
+
+
+def _placements(spots: list[Spot], workers: int, servers: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    for chosen in itertools.product(*(_pairs(spot, workers, servers) for spot in spots)):
+        if sum(w for w, _ in chosen) == workers and sum(s for _, s in chosen) == servers:
+            yield chosen
+
+
+def least_costs(spots: list[Spot], ask: Ask) -> dict[float, float]:
+    """Samples of a slot -> least cost of a placement that trains exactly so many, over every placement."""
+    least: dict[float, float] = {0.0: 0.0}
+    for k, (workers, servers) in enumerate(zip(ask.workers.tolist(), ask.servers.tolist(), strict=True)):
+        for chosen in _placements(spots, workers, servers):
+            used = sum(1 for w, s in chosen if w or s)
+            samples = float(ask.samples[0 if used == 1 else 1, k])
+            cost = sum(spot.cost(w, s) for spot, (w, s) in zip(spots, chosen, strict=True))
+            least[samples] = min(cost, least.get(samples, INF))
+    return least
+
+
+def best_over_schedules(slots: list[dict[float, float]], needed: float, utility: Floats) -> float:
+    """Largest utility minus cost over every schedule; -inf where none trains the workload."""
+    best = -INF
+    for chosen in itertools.product(*(slot.items() for slot in slots)):
+        if math.fsum(samples for samples, _ in chosen) < needed:
+            continue
+        completion = max(t for t, (samples, _) in enumerate(chosen) if samples > 0)
+        best = max(best, float(utility[completion]) - math.fsum(cost for _, cost in chosen))
+    return best

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import pytest
+from tests.builders import HOUR, completions, decisions, drawn, elastic, gang, machines, play, policy
+
+from slotwise.events import Admit, JobArrived, MachineLost, Progressed, Reject, SlotOpened, Stop
+from slotwise.model.cluster import Cluster
+from slotwise.model.schedule import Reason
+from slotwise.model.utility import Deadline, Linear, Sigmoid
+from slotwise.scheduler import Scheduler
+
+
+def admitted(cluster: Cluster, prices: str, *jobs: tuple[float, float]) -> list[bool]:
+    """Whether jobs of one-worker gangs, (slots, value) each, got in; their value does not fall."""
+    listed = [gang(f"j{i}", 1, slots, utility=Sigmoid(2.0 * value, 0.0, 0.0)) for i, (slots, value) in enumerate(jobs)]
+    _, log = play("pdors", cluster, listed, 10, prices=prices)
+    return [isinstance(item, Admit) for item in decisions(log)]
+
+
+def test_a_job_is_in_exactly_if_it_is_worth_more_than_an_empty_machine_costs() -> None:
+    """An empty one-GPU machine costs 3 a slot, so two slots cost 6."""
+    assert admitted(machines({"gpu": 1.0}), "scale=3", (2, 6.001)) == [True]
+    assert admitted(machines({"gpu": 1.0}), "scale=3", (2, 5.999)) == [False]
+
+
+def test_an_equal_worth_and_cost_is_no_payoff() -> None:
+    assert admitted(machines({"gpu": 1.0}), "scale=3", (2, 6.0)) == [False]
+
+
+def test_the_cost_is_that_of_the_use_before_the_job() -> None:
+    """Price of a GPU: 1 (U / 1)^(used / 2) on a machine of two, with U = 16: 1, then 4, then full."""
+    cluster = machines({"gpu": 2.0})
+    jobs = [gang(f"j{i}", 1, utility=Deadline(16.0, 0.0)) for i in range(3)]
+
+    _, log = play("pdors", cluster, jobs, 1, prices="scale=2")
+
+    first, second, third = decisions(log)
+    assert isinstance(first, Admit)
+    assert isinstance(second, Admit)
+    assert [first.cost, second.cost] == pytest.approx([1.0, 4.0])
+    assert isinstance(third, Reject)
+    assert third.reason is Reason.PRICED_OUT
+
+
+def test_a_worthier_job_pushes_a_lesser_one_to_a_later_slot_but_not_out() -> None:
+    cluster = machines({"gpu": 1.0})
+    jobs = [gang("a", 1, 2, utility=Linear(10.0, 100.0)), gang("b", 1, 1, utility=Linear(90.0, 100.0))]
+
+    _, log = play("pdors", cluster, jobs, 6)
+
+    assert completions(log) == {"a": 1, "b": 2}
+
+
+def test_with_learnt_prices_the_job_at_the_threshold_stays_out_and_denser_ones_go_in() -> None:
+    """One machine, X = 1: one slot is offered at slot 0. The second job is denser than the first, whose size reaches
+    the offer, and goes in."""
+    assert admitted(machines({"gpu": 1.0}), "learnt=1", (1, 5), (1, 50)) == [False, False]
+    assert admitted(machines({"gpu": 1.0}), "learnt=1.5", (1, 5), (1, 50), (1, 4)) == [True, True, False]
+
+
+def test_with_learnt_prices_a_job_larger_than_all_that_was_offered_stays_out_of_an_idle_cluster() -> None:
+    """A limit of the threshold rule (see the report on issue 2): 10 machines, X = 0.5, 5 machine-slots at slot 0."""
+    cluster = Cluster.uniform(10, gpu=1)
+
+    _, log = play("pdors", cluster, [gang("a", 5, 1), gang("b", 4, 1, arrival=1)], 4, prices="learnt")
+
+    assert [type(item) for item in decisions(log)] == [Reject, Admit]
+
+
+@pytest.mark.parametrize("prices", ["learnt", "scale=1"])
+def test_a_payoff_is_positive_for_every_job_that_is_in(prices: str) -> None:
+    cluster, jobs = drawn(80, 10, 16, 4)
+
+    _, log = play("pdors", cluster, jobs, 16, prices=prices, slot_seconds=HOUR)
+
+    inside = [item for item in decisions(log) if isinstance(item, Admit)]
+    assert inside
+    assert all(item.utility - item.cost > 1e-9 * item.utility for item in inside)
+
+
+def test_a_reason_says_what_the_best_schedule_is_worth_and_costs() -> None:
+    _, log = play("pdors", machines({"gpu": 1.0}), [gang("a", 1, 2, utility=Deadline(5.9, 3.0))], 6, prices="scale=3")
+
+    (refused,) = decisions(log)
+    assert isinstance(refused, Reject)
+    assert refused.reason is Reason.PRICED_OUT
+    assert refused.detail == "its best schedule ends in slot 1, is worth 5.9 and costs 6"
+
+
+def test_after_a_lost_machine_a_promise_is_kept_even_where_it_no_longer_pays() -> None:
+    """A GPU costs 70 a slot; finishing in slot 2, the first that is left, is worth 50."""
+    cluster = machines({"gpu": 1.0}, {"gpu": 1.0})
+    scheduler = Scheduler(cluster, policy("pdors", cluster, "scale=70"), slot_seconds=1.0, horizon=8)
+    (first,) = scheduler.handle(JobArrived(0, gang("b", 1, 2, utility=Deadline(200.0, 1.0))))
+    (second,) = scheduler.handle(JobArrived(0, gang("a", 1, 1, utility=Linear(100.0, 4.0))))
+    assert isinstance(first, Admit)
+    assert isinstance(second, Admit)
+    assert scheduler.schedules["b"].placements[0].machines == scheduler.schedules["b"].placements[1].machines == (0,)
+    assert scheduler.schedules["a"].placements[0].machines == (1,)
+
+    (command,) = scheduler.handle(MachineLost(0, "m1"))
+
+    assert isinstance(command, Admit)
+    assert (command.job_id, command.completion, command.utility) == ("a", 2, 50.0)
+    assert command.cost == pytest.approx(70.0)
+
+
+def test_after_the_last_machine_is_lost_every_promise_is_taken_back() -> None:
+    cluster = machines({"gpu": 1.0})
+    scheduler = Scheduler(cluster, policy("pdors", cluster), slot_seconds=1.0, horizon=8)
+    scheduler.handle(JobArrived(0, gang("a", 1, 2)))
+    scheduler.handle(SlotOpened(0))
+
+    stop, reject = scheduler.handle(MachineLost(0, "m0"))
+
+    assert stop == Stop(0, "a")
+    assert reject == Reject(0, "a", Reason.MACHINE_LOST, "what is left of the cluster cannot train the rest in time")
+
+
+def test_a_new_plan_trains_only_what_is_left() -> None:
+    cluster = machines({"gpu": 2.0}, {"gpu": 2.0})
+    scheduler = Scheduler(cluster, policy("pdors", cluster), slot_seconds=1.0, horizon=20)
+    scheduler.handle(JobArrived(0, elastic("a", 8.0, 2)))
+    scheduler.handle(SlotOpened(0))
+    scheduler.handle(Progressed(0, "a", 2.0))
+
+    (command,) = scheduler.handle(MachineLost(0, "m0"))
+
+    # Six samples are left at two a slot: slots 1, 2 and 3.
+    assert isinstance(command, Admit)
+    assert command.completion == 3
+    assert sum(scheduler.schedules["a"].samples) == pytest.approx(6.0)
