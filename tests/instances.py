@@ -17,7 +17,7 @@ from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.slot import Ask
-from slotwise.units import grains_up
+from slotwise.units import grains
 
 __all__ = [
     "RESOURCES",
@@ -204,8 +204,8 @@ class SlotCase:
 
 
 def _ask_of(job: Job, cluster: Cluster) -> Ask:
-    worker, server = (grains_up(cluster.vector(d)) for d in (job.worker_demand, job.server_demand))
-    return Ask.of(job.configurations(cluster.bandwidth, SLOT_SECONDS), worker, server)
+    worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
+    return Ask.of(job.configurations(cluster.bandwidth, SLOT_SECONDS), worker, server, cluster.grain)
 
 
 def _free_choice(rng: np.random.Generator, most: int) -> Configurations:
@@ -229,24 +229,25 @@ def slot_case(
     job = random_job(rng, cluster, most_workers=most_workers)
     ask = _ask_of(job, cluster)
     if rng.random() < free_choice:
-        ask = Ask.of(_free_choice(rng, most_workers), ask.worker, ask.server)
+        ask = Ask.of(_free_choice(rng, most_workers), ask.worker, ask.server, cluster.grain)
     return SlotCase(ledger, ask, _random_prices(rng, resources))
 
 
-def contended_case(seed: int) -> SlotCase:
+def contended_case(seed: int, *, spacious: bool = False) -> SlotCase:
     """Workers and servers that want the same resource of many machines, most of them full before all is placed.
 
     Which machine a server is put on then matters, and so does each worth of a worker slot that the sweep tries.
+    A spacious one has more machines of a class than the job can use, so that most of them are left out of the lists.
     """
     rng = np.random.default_rng([seed, 12])
-    machines, resources = int(rng.integers(6, 15)), int(rng.integers(1, 3))
+    machines, resources = int(rng.integers(6, 15)) * (3 if spacious else 1), int(rng.integers(1, 3))
     kinds = rng.integers(4, 13, size=(3, resources)).astype(np.float64)
     cluster = cluster_of(*[tuple(kinds[k]) for k in rng.integers(0, 3, size=machines)])
     ledger = Ledger(cluster, 1)
     for machine in range(machines):
         if rng.random() < 0.4:
             load(ledger, 0, machine, np.floor(cluster.grains[machine] * rng.choice([0.2, 0.4, 0.6], size=resources)))
-    workers = int(rng.integers(4, 15))
+    workers = int(rng.integers(2, 6) if spacious else rng.integers(4, 15))
     speed = PaperSpeed(1.0, 5.0, float(rng.choice([0.7, 1.0, 2.0])))
     worker = tuple(rng.integers(2, 6, size=resources).astype(float).tolist())
     server = tuple(rng.integers(1, 4, size=resources).astype(float).tolist())

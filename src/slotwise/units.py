@@ -14,13 +14,25 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidInput
 
-__all__ = ["GRAIN", "LARGEST_AMOUNT", "duration", "grains_down", "grains_up", "quantity", "rate"]
+__all__ = [
+    "BYTE_GRAIN",
+    "GRAIN",
+    "LARGEST_AMOUNT",
+    "duration",
+    "grain_of",
+    "grains",
+    "quantity",
+    "rate",
+]
 
 GRAIN = 1e-6
 """Smallest amount of a resource that is told apart. Ledgers count whole grains, so sums are exact."""
 
-LARGEST_AMOUNT = 1e9
-"""Largest amount of a resource on one machine or in one demand: 1e15 grains, below 2**53."""
+BYTE_GRAIN = 2.0**-24
+"""The same for memory and storage, in GiB: 64 bytes."""
+
+LARGEST_AMOUNT = 1e8
+"""Largest amount of a resource on one machine or in one demand: below 2**53 grains."""
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]*)\s*")
 
@@ -126,7 +138,7 @@ def quantity(value: object, resource: str, what: str | None = None) -> float:
     Raises
     ------
     InvalidInput
-        If it is not a number, is negative, above 1e9 or its unit is unknown.
+        If it is not a number, is negative, above 1e8 or its unit is unknown.
 
     Examples
     --------
@@ -187,12 +199,28 @@ def rate(value: object, what: str = "bandwidth") -> float:
     return amount
 
 
-def grains_up(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Demands in whole grains, rounded up (a demand is never counted for less than it is)."""
+def grain_of(resource: str) -> float:
+    """Return the grain of a resource in its own unit: 64 bytes of memory and storage, else a millionth.
+
+    Ki, Mi and Gi as well as whole M and G are whole numbers of 64 bytes, so that two workers of 8G fill 16G.
+    """
+    return BYTE_GRAIN if resource in _IN_BYTES else GRAIN
+
+
+def grains(amounts: npt.ArrayLike, grain: float | npt.NDArray[np.float64] = GRAIN) -> npt.NDArray[np.float64]:
+    """Return amounts in whole grains, to the nearest; what is not zero counts as one grain at least.
+
+    Parameters
+    ----------
+    amounts : array_like
+        In the resource's unit, in 0 ... ``LARGEST_AMOUNT``.
+    grain : float or (R,) float64
+        Of the resource, or of each resource along the last axis.
+
+    Returns
+    -------
+    ndarray of float64
+        Whole numbers below 2**53, so that sums and differences of them are exact.
+    """
     exact = np.asarray(amounts, dtype=np.float64)
-    return np.maximum(np.ceil(np.round(exact / GRAIN, 3)), exact > 0)
-
-
-def grains_down(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Capacities in whole grains, rounded down (a machine never holds more than it has)."""
-    return np.floor(np.round(np.asarray(amounts, dtype=np.float64) / GRAIN, 3))
+    return np.asarray(np.maximum(np.round(exact / grain), exact > 0))

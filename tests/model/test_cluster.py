@@ -117,11 +117,11 @@ def test_vector_follows_the_resource_order() -> None:
         ),
         (
             lambda: Cluster.of([Machine("a", {"gpu": -1.0})]),
-            "machine 'a': gpu must be in 0 ... 1e+09, got -1",
+            "machine 'a': gpu must be in 0 ... 1e+08, got -1",
         ),
         (
             lambda: Cluster.of([Machine("a", {"gpu": math.nan})]),
-            "machine 'a': gpu must be in 0 ... 1e+09, got nan",
+            "machine 'a': gpu must be in 0 ... 1e+08, got nan",
         ),
         (
             lambda: Cluster(("a",), ("gpu",), np.ones((2, 1))),

@@ -13,7 +13,7 @@ from slotwise.errors import Overcommitted
 from slotwise.model.cluster import Cluster
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
-from slotwise.units import grains_up
+from slotwise.units import grains
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,12 +42,12 @@ def check_lists(ledger: Ledger) -> None:
 
 def test_ten_times_a_tenth_fits_into_one() -> None:
     ledger = Ledger(cluster_of((1.0,)), 1)
-    tenth = grains_up([0.1])
+    tenth = grains([0.1])
     for _ in range(10):
         ledger.commit([0], [at(0)], tenth, NONE)
     assert ledger.free(0).tolist() == [[0.0]]
     with pytest.raises(Overcommitted):
-        ledger.commit([0], [at(0)], grains_up([1e-6]), NONE)
+        ledger.commit([0], [at(0)], grains([1e-6]), NONE)
     for _ in range(10):
         ledger.release([0], [at(0)], tenth, NONE)
     assert frozen(ledger) == frozen(Ledger(ledger.cluster, 1))

@@ -21,7 +21,7 @@ from slotwise.model.speed import PaperSpeed
 from slotwise.optim.planner import Plan, Planner, solver
 from slotwise.optim.pricing import Prices, calibration
 from slotwise.optim.request import Request, Surveyor
-from slotwise.units import GRAIN, grains_up
+from slotwise.units import grains
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +102,7 @@ def amounts(answer: Answer, placement: Placement) -> dict[int, Floats]:
     """Grains that a placement takes on each machine, from the job's own demands."""
     cluster = answer.before.cluster
     worker, server = (
-        grains_up([demand.get(resource, 0.0) for resource in cluster.resources])
+        grains([demand.get(resource, 0.0) for resource in cluster.resources], cluster.grain)
         for demand in (answer.job.worker_demand, answer.job.server_demand)
     )
     return {
@@ -169,7 +169,7 @@ def check_payoff(answer: Answer) -> None:
                 if taken[r] > 0:
                     share = answer.before.used(slot)[machine, r] / capacity[r]
                     exponent = float(answer.prices.log_low[r] + answer.prices.log_ratio[r] * share)
-                    cost += float(np.exp(exponent)) * float(taken[r]) * GRAIN
+                    cost += float(np.exp(exponent)) * float(taken[r] * answer.before.cluster.grain[r])
     delay = schedule.completion - answer.job.arrival
     utility = float(answer.job.utility.values(delay + 1)[delay])
     assert answer.plan.utility == utility

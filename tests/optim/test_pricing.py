@@ -195,11 +195,14 @@ def test_learnt_equals_a_plain_knapsack(drawn: list[tuple[float, float, float]])
         seen = drawn[: i + 1]
         top = max(u / demand for u, _, demand in seen)
         ordered = sorted(seen, key=lambda job: -job[0] / job[1])
+        densities = [value / size for value, size, _ in ordered]
         base, total = 0.0, 0.0
-        for value, size, _ in ordered:
+        for (_, size, _), density in zip(ordered, densities, strict=True):
             total += size
             if total >= 2 * (slot + 1) * 0.5:
-                base = value / size
+                # Of several alike at the threshold all would stay out: the next lower density counts then.
+                alike = densities.count(density) > 1
+                base = max([d for d in densities if d < density], default=0.0) if alike else density
                 break
         wanted = max(base / (2 * 2.0), 1e-6 * top)
         if top > 1e-200:

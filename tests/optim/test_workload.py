@@ -230,11 +230,12 @@ def check_trimming(slots: list[list[Point]], workload: float, grid: int) -> None
     assert sum(slots[slot][index].samples for slot, index in solver.taken) >= workload * (1 - 1e-10)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", [*range(300), 556, 559, 1373, 1518, 1728, 2776])
 def test_trimming_equals_the_plain_one(seed: int) -> None:
     slots, needed, grid, _ = random_program(seed)
-    # The planner takes at least 10 steps; so few hide enough choices that there is something to trim.
-    check_trimming(slots, needed, 10 if seed % 2 else max(10, grid))
+    # The planner takes at least 10 steps; so few hide enough choices that there is something to trim;
+    # in the last six cases it matters which slot comes first.
+    check_trimming(slots, needed, 10 if seed % 2 or seed >= 300 else max(10, grid))
 
 
 @given(st.data())

@@ -52,19 +52,27 @@ def test_a_worthier_job_pushes_a_lesser_one_to_a_later_slot_but_not_out() -> Non
 
 
 def test_with_learnt_prices_the_job_at_the_threshold_stays_out_and_denser_ones_go_in() -> None:
-    """One machine, X = 1: one slot is offered at slot 0. The second job is denser than the first, whose size reaches
-    the offer, and goes in."""
-    assert admitted(machines({"gpu": 1.0}), "learnt=1", (1, 5), (1, 50)) == [False, False]
+    """One machine, X = 1.5: one and a half slots are offered at slot 0. The third job is the one that exceeds them."""
     assert admitted(machines({"gpu": 1.0}), "learnt=1.5", (1, 5), (1, 50), (1, 4)) == [True, True, False]
 
 
-def test_with_learnt_prices_a_job_larger_than_all_that_was_offered_stays_out_of_an_idle_cluster() -> None:
-    """A limit of the threshold rule (see the report on issue 2): 10 machines, X = 0.5, 5 machine-slots at slot 0."""
+def test_with_learnt_prices_an_idle_cluster_takes_a_job_larger_than_all_that_was_offered() -> None:
+    """10 machines, X = 0.5: 5 machine-slots are offered at slot 0, and the job takes 7."""
     cluster = Cluster.uniform(10, gpu=1)
 
-    _, log = play("pdors", cluster, [gang("a", 5, 1), gang("b", 4, 1, arrival=1)], 4, prices="learnt")
+    _, log = play("pdors", cluster, [gang("a", 7, 1), gang("b", 6, 2)], 4, prices="learnt")
 
-    assert [type(item) for item in decisions(log)] == [Reject, Admit]
+    assert [type(item) for item in decisions(log)] == [Admit, Reject]
+
+
+def test_with_learnt_prices_jobs_all_alike_do_not_price_each_other_out() -> None:
+    """Each is the threshold job; a base price of their own density would turn all of them away from idle machines."""
+    cluster = Cluster.uniform(4, gpu=1)
+    jobs = [gang(f"j{i}", 1, 1, utility=Linear(10.0, 1000.0)) for i in range(12)]
+
+    run, _ = play("pdors", cluster, jobs, 3, prices="learnt")
+
+    assert run.summary()["completed"] == 12
 
 
 @pytest.mark.parametrize("prices", ["learnt", "scale=1"])

@@ -264,7 +264,7 @@ def test_a_transfer_that_all_but_never_ends_is_infeasible(name: str) -> None:
         workload=1e6,
         batch_size=1,
         worker_demand={"gpu": 1.0},
-        speed=PaperSpeed(1e-9, 1e200, 1e6),
+        speed=PaperSpeed(1e-9, 1e15, 1e6),
         utility=Linear(10.0, 100.0),
     )
 

@@ -263,7 +263,7 @@ def test_null_is_absent(file: Path) -> None:
             "11: spec.worker.resources must be a demand of at least 1e-06 of some resource, got gpu 0, cpu 0",
         ),
         (11, "  worker: {resources: {gpu: -1}}", "11: spec.worker.resources.gpu must be >= 0, got -1"),
-        (11, "  worker: {resources: {gpu: 1e10}}", "11: spec.worker.resources.gpu must be <= 1e+09, got 10000000000.0"),
+        (11, "  worker: {resources: {gpu: 1e10}}", "11: spec.worker.resources.gpu must be <= 1e+08, got 10000000000.0"),
         (
             11,
             "  worker: {resources: {memory: 16GiB}}",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slotwise.errors import InvalidCluster
-from slotwise.units import LARGEST_AMOUNT, grains_down, quantity
+from slotwise.units import LARGEST_AMOUNT, grain_of, grains, quantity
 
 __all__ = ["DEFAULT_BANDWIDTH", "Cluster", "Machine"]
 
@@ -41,7 +41,7 @@ class Cluster:
     bandwidth : tuple of float
         MB/s of a pair inside a machine, and between machines; never rising.
     grains : (M, R) float64
-        ``capacity`` in whole grains (see ``slotwise.units.GRAIN``), rounded down: what can be committed.
+        ``capacity`` in whole grains (see ``slotwise.units.grain_of``): what can be committed.
     classes : (M,) int64
         Machines of one class have equal capacities; untouched ones are interchangeable.
     """
@@ -78,12 +78,12 @@ class Cluster:
                 f"bandwidth inside a machine must be >= bandwidth between machines ({self.bandwidth[1]:g} MB/s), "
                 f"got {self.bandwidth[0]:g}"
             )
-        grains = grains_down(capacity)
-        classes = np.unique(grains, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        for array in (capacity, grains, classes):
+        counted = grains(capacity, self.grain)
+        classes = np.unique(counted, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        for array in (capacity, counted, classes):
             array.setflags(write=False)
         object.__setattr__(self, "capacity", capacity)
-        object.__setattr__(self, "grains", grains)
+        object.__setattr__(self, "grains", counted)
         object.__setattr__(self, "classes", classes)
 
     def __len__(self) -> int:
@@ -123,6 +123,11 @@ class Cluster:
             raise InvalidCluster(f"machines must be >= 1, got {machines}")
         amounts = {name: quantity(value, name) for name, value in resources.items()}
         return cls.of((Machine(f"m{i:0{len(str(machines - 1))}d}", amounts) for i in range(machines)), bandwidth)
+
+    @property
+    def grain(self) -> npt.NDArray[np.float64]:
+        """Grain of each resource, in its own unit: (R,)."""
+        return np.array([grain_of(resource) for resource in self.resources])
 
     def share(self, fraction: float) -> Cluster:
         """Return a part of the machines, evenly over the classes.

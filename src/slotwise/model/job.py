@@ -13,7 +13,10 @@ from slotwise.model.speed import Configurations, SpeedModel
 from slotwise.model.utility import Utility
 from slotwise.units import LARGEST_AMOUNT
 
-__all__ = ["LARGEST_WORKERS", "Job"]
+__all__ = ["LARGEST_WORKERS", "LARGEST_WORKLOAD", "Job"]
+
+LARGEST_WORKLOAD = 1e30
+"""Samples of one job beyond this, or below its inverse, are a mistake."""
 
 LARGEST_WORKERS = 10_000
 """Most workers of one job; a larger maximum is bad input, since its cost curves would have more points than
@@ -31,7 +34,7 @@ class Job:
     arrival : int
         Slot of arrival (the paper's a), >= 0.
     workload : float
-        Samples to train in all, > 0 (N = epochs times samples an epoch).
+        Samples to train in all, 1e-30 ... 1e30 (N = epochs times samples an epoch).
     batch_size : int
         Global batch in samples (F), >= 1.
     worker_demand, server_demand : mapping of str to float
@@ -70,8 +73,8 @@ class Job:
             raise InvalidJob("job id must not be empty")
         if self.arrival < 0:
             refuse("arrival", ">= 0", self.arrival)
-        if not (math.isfinite(self.workload) and self.workload > 0):
-            refuse("workload", "> 0 and finite", self.workload)
+        if not 1 / LARGEST_WORKLOAD <= self.workload <= LARGEST_WORKLOAD:
+            refuse("workload", f"in {1 / LARGEST_WORKLOAD:g} ... {LARGEST_WORKLOAD:g}", self.workload)
         if self.batch_size < 1:
             refuse("batch_size", ">= 1", self.batch_size)
         if self.max_workers is None:
@@ -87,6 +90,9 @@ class Job:
             refuse("requested_workers", f"in {self.min_workers} ... {self.max_workers}", self.requested_workers)
         if not (math.isfinite(self.restart_seconds) and self.restart_seconds >= 0):
             refuse("restart_seconds", ">= 0 and finite", self.restart_seconds)
+        servers = int(self.speed.servers(np.array([self.most_workers], dtype=np.int64))[0])
+        if servers > LARGEST_WORKERS:
+            refuse(f"the servers of {self.most_workers} workers", f"at most {LARGEST_WORKERS}", servers)
         for role, demand in (("worker", self.worker_demand), ("server", self.server_demand)):
             for resource, amount in demand.items():
                 if not 0 <= amount <= LARGEST_AMOUNT:

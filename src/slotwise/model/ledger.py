@@ -86,6 +86,11 @@ class Ledger:
         """First slot that cannot be committed any more (or yet)."""
         return self.origin + self.window if self.rolling else self.window
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is committed any more."""
+        return not self.view.counts.any()
+
     def used(self, slot: int) -> Floats:
         """Return committed grains in a slot, (M, R)."""
         used: Floats = self.view.used[slot % self.window]

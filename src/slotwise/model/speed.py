@@ -6,7 +6,6 @@ an array of configurations: workers, servers, and samples in one slot at each le
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 
-__all__ = ["AllReduceSpeed", "Configurations", "PaperSpeed", "SpeedModel"]
+__all__ = ["LARGEST", "AllReduceSpeed", "Configurations", "PaperSpeed", "SpeedModel"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,9 +60,13 @@ class SpeedModel(Protocol):
         ...
 
 
-def _positive(name: str, value: float, *, zero: bool) -> None:
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise InvalidJob(f"{name} must be {'>=' if zero else '>'} 0 and finite, got {value!r}")
+LARGEST = 1e15
+"""Numbers of a job beyond this, or below its inverse, are mistakes; within, no product of them overflows."""
+
+
+def _within(name: str, value: float, low: float, high: float = LARGEST) -> None:
+    if not low <= value <= high:
+        raise InvalidJob(f"{name} must be in {low:g} ... {high:g}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,12 @@ class PaperSpeed:
     Attributes
     ----------
     seconds_per_sample : float
-        Compute time of one sample on one worker (tau), > 0.
+        Compute time of one sample on one worker (tau), 1e-15 ... 1e15.
     gradient_mb : float
-        Gradient, and the parameters pulled back, in MB (g), >= 0.
+        Gradient, and the parameters pulled back, in MB (g), 0 ... 1e15.
     workers_per_server : float
-        Workers that one server serves (gamma), > 0, not always whole in traces. W workers have ceil(W / gamma) servers;
-        the rate uses gamma even where there are more servers than W / gamma (conservative).
+        Workers that one server serves (gamma), 0.001 ... 1e15, not always whole in traces. W workers have
+        ceil(W / gamma) servers; the rate uses gamma even where there are more servers than that (conservative).
     """
 
     seconds_per_sample: float
@@ -86,9 +89,9 @@ class PaperSpeed:
     workers_per_server: float
 
     def __post_init__(self) -> None:
-        _positive("seconds_per_sample", self.seconds_per_sample, zero=False)
-        _positive("gradient_mb", self.gradient_mb, zero=True)
-        _positive("workers_per_server", self.workers_per_server, zero=False)
+        _within("seconds_per_sample", self.seconds_per_sample, 1 / LARGEST)
+        _within("gradient_mb", self.gradient_mb, 0.0)
+        _within("workers_per_server", self.workers_per_server, 0.001)
 
     def servers(self, workers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return ceil(W / gamma), at least 1; a quotient within 1e-9 of a whole number is that number."""
@@ -109,17 +112,17 @@ class AllReduceSpeed:
     Attributes
     ----------
     seconds_per_sample : float
-        Compute time of one sample on one worker (tau), > 0.
+        Compute time of one sample on one worker (tau), 1e-15 ... 1e15.
     gradient_mb : float
-        Gradient in MB (g), >= 0. With a large one, more workers may be slower.
+        Gradient in MB (g), 0 ... 1e15. With a large one, more workers may be slower.
     """
 
     seconds_per_sample: float
     gradient_mb: float
 
     def __post_init__(self) -> None:
-        _positive("seconds_per_sample", self.seconds_per_sample, zero=False)
-        _positive("gradient_mb", self.gradient_mb, zero=True)
+        _within("seconds_per_sample", self.seconds_per_sample, 1 / LARGEST)
+        _within("gradient_mb", self.gradient_mb, 0.0)
 
     def servers(self, workers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return zeros."""

@@ -17,6 +17,10 @@ _FLAT = 1e-300
 """Below this a utility is nothing: no payoff can be told from zero."""
 
 
+_STEEPEST = 1e12
+"""A steeper fall is none that can be told from a step."""
+
+
 @runtime_checkable
 class Utility(Protocol):
     """A non-increasing, non-negative value of finishing ``delay`` slots after arrival."""
@@ -49,7 +53,7 @@ class Sigmoid:
     value : float
         What the job is worth well before its target, > 0.
     urgency : float
-        Steepness per slot, >= 0. With 0 the job is time-insensitive: u(d) = value / 2 at every d.
+        Steepness per slot, 0 ... 1e12. With 0 the job is time-insensitive: u(d) = value / 2 at every d.
     target : float
         Delay in slots at which half of the value is left, >= 0.
     """
@@ -61,6 +65,8 @@ class Sigmoid:
     def __post_init__(self) -> None:
         _check("value", self.value, 0.0, strict=True)
         _check("urgency", self.urgency, 0.0, strict=False)
+        if self.urgency > _STEEPEST:
+            raise InvalidJob(f"utility urgency must be <= {_STEEPEST:g}, got {self.urgency!r}")
         _check("target", self.target, 0.0, strict=False)
 
     def values(self, slots: int) -> npt.NDArray[np.float64]:

@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
+_LARGEST_GRID = 20_000
+"""Workload steps that are not exceeded on the planner's own account: back-pointers take 6 bytes a step and slot."""
 _NEAR_MISS = 0.02
 """Plans that miss a payoff of zero by up to this share of the utility are still trimmed before the job is turned
 away."""
@@ -115,7 +117,8 @@ class Planner:
     slot_solver : SlotSolver
         For the inner problem.
     grid : int
-        Least number of workload steps, >= 1; at least 10 for every slot that the job needs are used in any case.
+        Least number of workload steps, >= 1; at least 10 for every slot that the job needs are used in any case, up to
+        20,000.
     """
 
     def __init__(self, slot_solver: SlotSolver | None = None, grid: int = 500) -> None:
@@ -156,12 +159,13 @@ class Planner:
         """
         first = max(request.arrival if first is None else first, ledger.origin)
         utility = request.utility[first - request.arrival : min(request.end, ledger.end) - request.arrival]
-        if len(utility) == 0 or request.most_samples <= 0:
+        if len(utility) == 0 or request.most_samples <= 0 or request.needed <= 0:
             return None
         if at_least is None:
             at_least = -_NEAR_MISS * float(utility[0])
-        grid = max(self.grid, 10 * request.fewest_slots)
-        program = Program(request.needed, grid, utility, _least_cost_per_sample(request, prices), at_least)
+        cheapest = _least_cost_per_sample(request, prices)
+        grid = min(max(self.grid, 10 * request.fewest_slots), max(self.grid, _LARGEST_GRID))
+        program = Program(request.needed, grid, utility, cheapest, at_least)
         curves: list[Curves] = []
         starts: list[int] = []
         block = _FIRST_BLOCK
@@ -171,6 +175,14 @@ class Planner:
             curves.append(self.solver.curves(ledger, first + program.slots, count, request, prices))
             program.advance(curves[-1])
             block = min(2 * block, _LARGEST_BLOCK)
+        if program.completion < 0:
+            # Slots that hold next to nothing of a large job train less than a step each, which does not add up.
+            finer = _finer_grid(grid, curves, request.needed)
+            if finer > grid:
+                program = Program(request.needed, finer, utility, cheapest, at_least)
+                for part in curves:
+                    if not program.done:
+                        program.advance(part)
         if program.completion < 0:
             return None
         picks = []
@@ -219,12 +231,27 @@ def _trim(picks: list[_Pick], needed: float) -> list[_Pick]:
 
     From the dearest slot on, step to the cheapest choice that still suffices, or to none.
     """
-    for pick in sorted(picks, key=lambda p: (-p.cost, p.slot)):
+    trained = np.array([pick.trained for pick in picks])
+    for i in sorted(range(len(picks)), key=lambda i: (-picks[i].cost, picks[i].slot)):
+        pick = picks[i]
         # Not trained - spare: that would lose a workload that is next to nothing beside a slot's samples.
-        least = needed - sum(p.trained for p in picks if p is not pick)
+        trained[i] = 0.0
+        least = needed - float(trained.sum())
         # The cheapest choice with enough samples is the first one: both rise along the curve.
         pick.index = min(pick.index, int(np.searchsorted(pick.samples, least))) if least > 0 else -1
+        trained[i] = pick.trained
     return [pick for pick in picks if pick.index >= 0]
+
+
+def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
+    """Return a grid of which ten steps fit into what the poorest useful slot trains; ``grid`` if one step does."""
+    poorest = np.inf
+    for part in curves:
+        last = part.offsets[1:][np.diff(part.offsets) > 0] - 1
+        poorest = min(poorest, float(part.samples[last].min(initial=np.inf)))
+    if not np.isfinite(poorest) or poorest * grid >= needed:
+        return grid
+    return int(min(max(grid, 10.0 * needed / poorest), max(grid, _LARGEST_GRID)))
 
 
 def _least_cost_per_sample(request: Request, prices: Prices) -> float:

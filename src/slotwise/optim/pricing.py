@@ -87,8 +87,8 @@ class Prices:
 class Calibration(Protocol):
     """Finds the price range; told of every job that can finish, in order of arrival."""
 
-    def observe(self, bid: Bid) -> Prices:
-        """Return the prices to use for the job that ``bid`` speaks of."""
+    def observe(self, bid: Bid, *, idle: bool = False) -> Prices:
+        """Return the prices to use for the job that ``bid`` speaks of; ``idle``: nothing is committed any more."""
         ...
 
 
@@ -136,7 +136,7 @@ class Scale:
         self._log_low = math.log(machine_cost) - np.log(len(mean) * mean)
         self._highest = _Highest(len(mean))
 
-    def observe(self, bid: Bid) -> Prices:
+    def observe(self, bid: Bid, *, idle: bool = False) -> Prices:
         """Return prices whose upper end is U over the jobs seen so far."""
         self._highest.see(bid)
         return _range(self._log_low, self._highest.log_high)
@@ -168,7 +168,7 @@ class Learnt:
         self._falling: list[float] = []
         self._sizes: list[float] = []
 
-    def observe(self, bid: Bid) -> Prices:
+    def observe(self, bid: Bid, *, idle: bool = False) -> Prices:
         """Return prices learnt from the jobs seen so far, this one included."""
         self._highest.see(bid)
         size = float(bid.share_time.mean())
@@ -178,10 +178,22 @@ class Learnt:
         self._sizes.insert(at, size)
         offered = self._machines * (bid.slot + 1) * self._share
         reach = int(np.searchsorted(np.cumsum(self._sizes), offered))
-        base = -self._falling[reach] if reach < len(self._falling) else 0.0
+        threshold = -self._falling[reach] if reach < len(self._falling) else 0.0
+        base = threshold
+        tied = bisect.bisect_right(self._falling, -threshold) - bisect.bisect_left(self._falling, -threshold)
+        if base > 0 and (tied > 1 or idle):
+            # The threshold job itself never pays. Of many alike that would turn all away and leave the machines empty.
+            base = self._below(threshold)
+        if base >= density and idle:
+            base = self._below(density)
         floor = np.where(np.isfinite(self._highest.log_high), self._highest.log_high + math.log(_LEAST_SHARE), -_WIDEST)
         log_low = math.log(base) - self._log_spread if base > 0 else floor
         return _range(np.maximum(log_low, floor), self._highest.log_high)
+
+    def _below(self, density: float) -> float:
+        """Return the next lower density seen, 0 if there is none."""
+        after = bisect.bisect_right(self._falling, -density)
+        return -self._falling[after] if after < len(self._falling) else 0.0
 
 
 class Literal:
@@ -213,7 +225,7 @@ class Literal:
             log_low = log_low + max(math.log(inverse_mu / 2.0) + least, bottom)
         self._prices = _range(log_low, highest.log_high)
 
-    def observe(self, bid: Bid) -> Prices:
+    def observe(self, bid: Bid, *, idle: bool = False) -> Prices:
         """Return the same prices for every job."""
         return self._prices
 

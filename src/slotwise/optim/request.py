@@ -14,7 +14,7 @@ from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Bid, Prices
 from slotwise.optim.slot import Ask, sweep_costs
-from slotwise.units import grains_up
+from slotwise.units import grain_of, grains
 
 __all__ = ["TOLERANCE", "Request", "Surveyor"]
 
@@ -110,10 +110,11 @@ class Surveyor:
 
     def survey(self, job: Job, end: int) -> Request:
         """Return the request of a job that must finish before slot ``end``; one that cannot finish says why."""
-        worker, server = (grains_up(self.cluster.vector(d)) for d in (job.worker_demand, job.server_demand))
+        grain = self.cluster.grain
+        worker, server = (grains(self.cluster.vector(d), grain) for d in (job.worker_demand, job.server_demand))
         full = job.configurations(self.cluster.bandwidth, self.slot_seconds)
         detail = self._misfit(job, has_servers=bool(full.servers[0]))
-        ask = Ask.of(full, worker, server)
+        ask = Ask.of(full, worker, server, grain)
         held = np.zeros((2, len(full)), dtype=np.bool_)
         if not detail:
             held = np.isfinite(np.stack(sweep_costs(self._empty.view, 0, ask, self._flat)))
@@ -125,7 +126,7 @@ class Surveyor:
             # Both counts rise along the array, so what the cluster holds is a run from the start.
             last = int(np.flatnonzero(held.any(axis=0))[-1]) + 1
             full = Configurations(full.workers[:last], full.servers[:last], full.samples[:, :last])
-            ask, held = Ask.of(full, worker, server), held[:, :last]
+            ask, held = Ask.of(full, worker, server, grain), held[:, :last]
             most = float(np.where(held, ask.samples, 0.0).max())
         slots = job.workload * (1.0 - TOLERANCE) / most if most > 0 else np.inf
         fewest = max(1, int(np.ceil(slots))) if slots < _ENDLESS else _ENDLESS
@@ -170,10 +171,10 @@ class Surveyor:
                 if resource not in self.cluster.resources:
                     return f"needs {amount:g} {resource} on one machine{role}, the cluster has none"
                 column = self.cluster.resources.index(resource)
-                if grains_up(amount) > capacity[:, column].max():
+                if grains(amount, grain_of(resource)) > capacity[:, column].max():
                     largest = self.cluster.capacity[:, column].max()
                     return f"needs {amount:g} {resource} on one machine{role}, the largest has {largest:g}"
-            if not (grains_up(self.cluster.vector(demand)) <= capacity).all(axis=1).any():
+            if not (grains(self.cluster.vector(demand), self.cluster.grain) <= capacity).all(axis=1).any():
                 listed = " and ".join(f"{demand[r]:g} {r}" for r in self.cluster.resources if demand.get(r, 0) > 0)
                 return f"needs {listed} on one machine{role}, none has all of it"
         return ""

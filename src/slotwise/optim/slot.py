@@ -19,12 +19,17 @@ import numpy.typing as npt
 from slotwise.model.ledger import LedgerView
 from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Prices
-from slotwise.units import GRAIN
 
 __all__ = ["Ask", "Curves", "exact_costs", "exact_curves", "exact_place", "sweep_costs", "sweep_curves", "sweep_place"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+_SEARCHED = -2.0
+"""Mark of a configuration that no sweep found and the exact program did."""
+
+_LARGEST_SEARCH = 200_000
+"""Most steps of the exact program that a sweep spends where it finds nothing at all: a fraction of a millisecond."""
 
 _GREEDY_VARIANTS = 5
 """Server-first sweeps beside the worker-first one: x in {0, three quartiles of A, 10 max A}."""
@@ -54,8 +59,8 @@ class Ask(NamedTuple):
     """(R,) the same in the resource's unit."""
 
     @classmethod
-    def of(cls, configurations: Configurations, worker: Floats, server: Floats) -> Ask:
-        """Build from configurations and the grains of one worker and one server."""
+    def of(cls, configurations: Configurations, worker: Floats, server: Floats, grain: Floats) -> Ask:
+        """Build from configurations, the grains of one worker and one server, and how large a grain is."""
         count = len(configurations)
         level, k = np.divmod(np.arange(2 * count), max(1, count))
         flat = configurations.samples[[0, -1]].reshape(-1)
@@ -68,8 +73,8 @@ class Ask(NamedTuple):
             order,
             worker,
             server,
-            worker * GRAIN,
-            server * GRAIN,
+            worker * grain,
+            server * grain,
         )
 
 
@@ -401,10 +406,30 @@ def _levels(listed: _Listed, by_a: Ints) -> Floats:
 
 
 @_compiled
+def _worth_a_search(listed: _Listed, ask: Ask) -> bool:
+    """Whether the smallest configuration may fit after all, by totals, and the exact program for it is small."""
+    n = len(listed.machines)
+    workers, servers = ask.workers[0], ask.servers[0]
+    worker_room = 0
+    server_room = 0
+    for i in range(n):
+        worker_room += listed.fits[i]
+        server_room += _fit(listed.free[i], ask.server, servers)
+    if worker_room < workers or server_room < servers:
+        return False
+    for r in range(len(ask.worker)):
+        if listed.free[:, r].sum() < workers * ask.worker[r] + servers * ask.server[r]:
+            return False
+    steps = (server_room + n) * (servers + 1) * (workers + 1)
+    return bool(steps <= _LARGEST_SEARCH)
+
+
+@_compiled
 def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> None:
     """Find the least of all sweeps for each configuration.
 
-    ``better`` is -1 where worker-first won, else the x of the server-first sweep that did.
+    ``better`` is -1 where worker-first won, ``_SEARCHED`` where only the exact program found a placement, else the x of
+    the server-first sweep that won.
     """
     n = len(listed.machines)
     costs[:] = np.inf
@@ -419,6 +444,10 @@ def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> None:
     servers_at = np.empty(n, dtype=np.int64)
     for x in _levels(listed, by_a):
         _servers_first(listed, ask, by_a, x, costs, better, -1, servers_at)
+    if costs[0] == np.inf and _worth_a_search(listed, ask):
+        smallest = _one(ask, 0)
+        costs[0] = _exact_table(listed, smallest, False)[0, ask.servers[0], ask.workers[0]]
+        better[0] = _SEARCHED
 
 
 @_compiled
@@ -556,6 +585,54 @@ def _one(ask: Ask, k: int) -> Ask:
 
 
 @_compiled
+def _place_exactly(listed: _Listed, one: Ask, workers_at: Ints, servers_at: Ints) -> None:
+    """Walk back through the exact program of a single configuration."""
+    n = len(listed.machines)
+    table = _exact_table(listed, one, True)
+    s, w = one.servers[0], one.workers[0]
+    for i in range(n - 1, -1, -1):
+        least = np.inf
+        for u in range(_fit(listed.free[i], one.server, s) + 1):
+            fits = _fit_beside(listed.free[i], one.server, u, one.worker, w)
+            for v in range(fits + 1):
+                cost = table[i, s - u, w - v] + listed.server_cost[i] * u + listed.worker_cost[i] * v
+                if cost < least:
+                    least = cost
+                    servers_at[i], workers_at[i] = u, v
+        s -= servers_at[i]
+        w -= workers_at[i]
+
+
+@_compiled
+def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, workers_at: Ints, servers_at: Ints) -> None:
+    """Run the sweep again that won for configuration ``k``: server-first with ``x`` >= 0, else worker-first."""
+    n = len(listed.machines)
+    workers, servers = ask.workers[k], ask.servers[k]
+    by_a = np.argsort(listed.worker_cost, kind="mergesort")
+    fits = listed.fits.copy()
+    if x >= 0.0:
+        again = np.full(len(ask.workers), np.inf)
+        _servers_first(listed, ask, by_a, x, again, np.empty(len(ask.workers)), k, servers_at)
+        for i in range(n):
+            if servers_at[i] > 0:
+                fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, ask.workers[-1])
+    left = workers
+    for j in range(n):
+        here = min(left, fits[by_a[j]])
+        workers_at[by_a[j]] = here
+        left -= here
+    if x < 0.0:
+        by_b = np.argsort(listed.server_cost, kind="mergesort")
+        left = servers
+        for j in range(n):
+            i = by_b[j]
+            if left > 0:
+                here = _fit_beside(listed.free[i], ask.worker, workers_at[i], ask.server, left)
+                servers_at[i] = here
+                left -= here
+
+
+@_compiled
 def _place(
     view: LedgerView, slot: int, ask: Ask, choice: int, log_low: Floats, log_ratio: Floats, exact: bool
 ) -> tuple[Ints, Ints, Ints]:
@@ -568,50 +645,18 @@ def _place(
     servers_at = np.zeros(n, dtype=np.int64)
     workers, servers = ask.workers[k], ask.servers[k]
     if level == 0:
-        costs, where = np.empty(k_count), np.empty(k_count, dtype=np.int64)
-        _inside(listed, ask, costs, where)
+        inside, where = np.empty(k_count), np.empty(k_count, dtype=np.int64)
+        _inside(listed, ask, inside, where)
         workers_at[where[k]] = workers
         servers_at[where[k]] = servers
-    elif exact:
-        one = _one(ask, k)
-        table = _exact_table(listed, one, True)
-        s, w = servers, workers
-        for i in range(n - 1, -1, -1):
-            least = np.inf
-            for u in range(_fit(listed.free[i], one.server, s) + 1):
-                fits = _fit_beside(listed.free[i], one.server, u, one.worker, w)
-                for v in range(fits + 1):
-                    cost = table[i, s - u, w - v] + listed.server_cost[i] * u + listed.worker_cost[i] * v
-                    if cost < least:
-                        least = cost
-                        servers_at[i], workers_at[i] = u, v
-            s -= servers_at[i]
-            w -= workers_at[i]
     else:
         costs, better = np.empty(k_count), np.empty(k_count)
-        _across(listed, ask, costs, better)
-        by_a = np.argsort(listed.worker_cost, kind="mergesort")
-        fits = listed.fits.copy()
-        if better[k] >= 0.0:
-            again = np.full(k_count, np.inf)
-            _servers_first(listed, ask, by_a, better[k], again, np.empty(k_count), k, servers_at)
-            for i in range(n):
-                if servers_at[i] > 0:
-                    fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, ask.workers[-1])
-        left = workers
-        for j in range(n):
-            here = min(left, fits[by_a[j]])
-            workers_at[by_a[j]] = here
-            left -= here
-        if better[k] < 0.0:
-            by_b = np.argsort(listed.server_cost, kind="mergesort")
-            left = servers
-            for j in range(n):
-                i = by_b[j]
-                if left > 0:
-                    here = _fit_beside(listed.free[i], ask.worker, workers_at[i], ask.server, left)
-                    servers_at[i] = here
-                    left -= here
+        if not exact:
+            _across(listed, ask, costs, better)
+        if exact or better[k] == _SEARCHED:
+            _place_exactly(listed, _one(ask, k), workers_at, servers_at)
+        else:
+            _place_swept(listed, ask, k, better[k], workers_at, servers_at)
     used = np.flatnonzero(workers_at + servers_at)
     return listed.machines[used], workers_at[used], servers_at[used]
 

@@ -16,7 +16,6 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason, Schedule
 from slotwise.optim.request import Request
-from slotwise.units import GRAIN
 
 __all__ = ["JobRecord", "Recorder", "Run"]
 
@@ -229,7 +228,7 @@ class Recorder:
     def finish(self) -> Run:
         """Return the run."""
         offered = self.cluster.capacity.sum(axis=0) * self.horizon
-        used = np.zeros(len(offered)) if self._used is None else self._used * GRAIN
+        used = np.zeros(len(offered)) if self._used is None else self._used * self.cluster.grain
         shares = np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)
         return Run(
             self.policy,
