@@ -149,6 +149,10 @@ class Learnt:
     that of the first whose running sum of sizes reaches the capacity offered so far, machines x (slots since the
     start + 1) x X, is what an empty machine costs in a slot. The future is never used.
 
+    A job at the threshold never pays. Two exceptions keep machines from idling: where several jobs at the threshold are
+    alike, the next lower density counts, or all of them would be turned away; and while nothing is committed any more,
+    the base stays below the density of the job that asks, so that an idle cluster turns nobody away for it.
+
     Parameters
     ----------
     cluster : Cluster
@@ -179,13 +183,10 @@ class Learnt:
         offered = self._machines * (bid.slot + 1) * self._share
         reach = int(np.searchsorted(np.cumsum(self._sizes), offered))
         threshold = -self._falling[reach] if reach < len(self._falling) else 0.0
-        base = threshold
-        tied = bisect.bisect_right(self._falling, -threshold) - bisect.bisect_left(self._falling, -threshold)
-        if base > 0 and (tied > 1 or idle):
-            # The threshold job itself never pays. Of many alike that would turn all away and leave the machines empty.
-            base = self._below(threshold)
-        if base >= density and idle:
-            base = self._below(density)
+        alike = bisect.bisect_right(self._falling, -threshold) - bisect.bisect_left(self._falling, -threshold)
+        base = self._below(threshold) if threshold > 0 and alike > 1 else threshold
+        if idle:
+            base = min(base, self._below(density))
         floor = np.where(np.isfinite(self._highest.log_high), self._highest.log_high + math.log(_LEAST_SHARE), -_WIDEST)
         log_low = math.log(base) - self._log_spread if base > 0 else floor
         return _range(np.maximum(log_low, floor), self._highest.log_high)

@@ -1,0 +1,217 @@
+"""The command line: figures out, one line and exit code 2 for bad input, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotwise.cli import main
+
+ROOT = Path(__file__).parents[1]
+JOBS, CLUSTER = str(ROOT / "examples/jobs.yaml"), str(ROOT / "examples/cluster.yaml")
+OWN = ["simulate", "--workload", JOBS, "--cluster", CLUSTER]
+PAPER = ["simulate", "--workload", "paper", "--jobs", "20", "--machines", "10", "--horizon", "20"]
+
+FIELDS = {
+    *("policy", "seed", "workload", "solver", "prices", "machines", "horizon", "slot_seconds", "jobs", "admitted"),
+    *("rejected", "completed", "unfinished", "infeasible", "total_utility", "upper_bound", "fraction_of_bound"),
+    *("bound_seconds", "jct_seconds", "training_slots_median", "makespan_slots", "utilization"),
+    *("colocated_fraction", "decision_seconds", "wall_seconds", "assumed", "skipped"),
+}
+
+
+def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main([*arguments, "--json"]) == 0
+    out = capsys.readouterr().out
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run what must fail with exit code 2, nothing on standard output and one line on standard error."""
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("slotwise: ")
+    return captured.err.strip()
+
+
+@pytest.mark.parametrize("policy", ["pdors", "fifo", "drf"])
+def test_json_has_every_documented_field_and_the_jobs_add_up(capsys: pytest.CaptureFixture[str], policy: str) -> None:
+    found = figures(capsys, *PAPER, "--policy", policy)
+    assert set(found) >= FIELDS
+    assert found["jobs"] == 20
+    assert found["machines"] == 10
+    turned_away = sum(found["rejected"].values()) + found["infeasible"]
+    assert found["completed"] + found["unfinished"] + turned_away == 20
+    assert set(found["jct_seconds"]) == {"mean", "p50", "p90", "p99"}
+    assert set(found["decision_seconds"]) == {"p50", "p99", "max"}
+    assert set(found["utilization"]) == {"gpu", "cpu", "memory", "storage"}
+    assert found["upper_bound"] is None
+    assert (found["solver"], found["prices"]) == (("sweep", "learnt") if policy == "pdors" else (None, None))
+
+
+def test_documented_fields_are_those_that_come_out(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs/commands.md").read_text()
+    for field in figures(capsys, *PAPER):
+        assert f"`{field}`" in text
+
+
+def test_own_jobs_are_answered_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(OWN) == 0
+    captured = capsys.readouterr()
+    lines = {line.split()[0]: line for line in captured.out.splitlines() if line.strip()}
+    assert "admitted" in lines["resnet50-a"]
+    assert "slot 1" in lines["resnet50-a"]
+    assert "needs 9 gpu on one machine, the largest has 8" in lines["too-large-a-worker"]
+    found = figures(capsys, *OWN)
+    assert found["rejected"] == {"never fits: needs 9 gpu on one machine, the largest has 8": 1}
+    assert found["completed"] == 2
+
+
+def test_unfinished_jobs_are_a_line_on_standard_error_and_a_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PAPER, "--jobs", "60", "--policy", "fifo", "--json"]) == 0
+    captured = capsys.readouterr()
+    unfinished = json.loads(captured.out)["unfinished"]
+    assert unfinished > 0
+    assert captured.err == f"slotwise: {unfinished} admitted jobs did not finish by the horizon\n"
+
+
+def test_a_share_of_the_machines_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert figures(capsys, *OWN, "--cluster-share", "0.5")["machines"] == 3
+
+
+def test_a_shorthand_names_what_it_stands_for(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, "simulate", "--workload", JOBS, "--cluster", "4x8")
+    assert found["machines"] == 4
+    assert found["assumed"]["cluster"] == (
+        "4x8 stands for 4 machines, each with 8 gpu, 64 cpu, 512 memory, 1000 storage"
+    )
+
+
+def test_racks_are_said_to_be_ignored(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        "kind: Cluster\napiVersion: slotwise/v1\nspec:\n  machines:\n"
+        "  - {name: a, rack: r1, resources: {gpu: 8, cpu: 64, memory: 512Gi}}\n"
+    )
+    assert "ignored" in figures(capsys, "simulate", "--workload", JOBS, "--cluster", str(path))["assumed"]["racks"]
+
+
+def test_fewer_jobs_of_a_file_are_counted_as_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, *OWN, "--jobs", "1")
+    assert found["jobs"] == 1
+    assert found["skipped"] == {"jobs: beyond --jobs": 2}
+
+
+def test_event_log_is_written_whole_and_equal_in_two_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    figures(capsys, *PAPER, "--events", str(first))
+    figures(capsys, *PAPER, "--events", str(second))
+    assert first.read_bytes() == second.read_bytes()
+    kinds = [json.loads(line)["kind"] for line in first.read_text().splitlines()]
+    assert kinds.count("SlotOpened") == 20
+    assert kinds.count("JobArrived") == 20
+    assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "b.jsonl"}
+
+
+def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("what was there")
+    refused(capsys, *PAPER, "--policy", "nonsense", "--events", str(path))
+    assert path.read_text() == "what was there"
+    assert [found.name for found in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["simulate"], "Missing option '--workload'."),
+        (["simulate", "--wrkload", "paper"], "No such option: --wrkload"),
+        (["plan"], "No such command 'plan'."),
+        ([*PAPER, "--seed", "x"], "Invalid value for '--seed'"),
+        ([*PAPER, "--seed", "-1"], "--seed must be >= 0, got -1"),
+        ([*PAPER, "--horizon", "0"], "--horizon must be >= 1, got 0"),
+        ([*PAPER, "--jobs", "0"], "--jobs must be >= 1, got 0"),
+        ([*PAPER, "--machines", "0"], "machines must be >= 1, got 0"),
+        ([*PAPER, "--cluster", "4x8"], "--cluster and --machines exclude each other, got both"),
+        ([*PAPER, "--slot", "1min"], "--slot goes with a workload file, got it with --workload paper"),
+        ([*PAPER, "--value", "work"], "--value goes with a workload file, got it with --workload paper"),
+        ([*PAPER, "--policy", "best"], "policy must be one of pdors, fifo, drf, got 'best'"),
+        ([*PAPER, "--prices", "high"], "prices must be learnt, learnt=X, literal or scale=X, got 'high'"),
+        ([*PAPER, "--prices", "scale=0"], "prices scale must be > 0 and finite, got 0.0"),
+        ([*PAPER, "--solver", "best"], "solver must be sweep or exact, got 'best'"),
+        ([*PAPER, "--grid", "0"], "grid must be >= 1, got 0"),
+        ([*PAPER, "--cluster-share", "0"], "cluster share must be > 0 and <= 1, got 0.0"),
+        ([*PAPER, "--events", "/nowhere/run.jsonl"], "--events must be a file that can be written"),
+        (["simulate", "--workload", "nowhere.csv"], "--workload must be paper, google or a file, got 'nowhere.csv'"),
+        (["simulate", "--workload", JOBS], "--cluster must name the machines"),
+        (["simulate", "--workload", JOBS, "--machines", "4"], "--machines goes with --workload paper or google"),
+        (["simulate", "--workload", JOBS, "--cluster", "nowhere.yaml"], "cluster must be a file or machines x GPUs"),
+        (["simulate", "--workload", CLUSTER, "--cluster", CLUSTER], "workload must be in one of the formats"),
+        (["simulate", "--workload", JOBS, "--cluster", JOBS], "cluster must be in one of the formats"),
+        ([*OWN, "--slot", "10parsecs"], "slot must be in ms, s, min, h or d, got '10parsecs'"),
+        ([*OWN, "--slot", "0"], "slot must be > 0, got '0'"),
+        ([*OWN, "--horizon", "2"], "--horizon must be > the arrival of job 'too-large-a-worker' (slot 2), got 2"),
+        (
+            [*OWN, "--format", "pai"],
+            "must have at least 1 job with a worker that ended well, got 0 in 42 rows (42 malformed)",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert says in refused(capsys, *arguments)
+
+
+def test_a_bad_field_is_named_with_file_and_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(Path(JOBS).read_text().replace("epochs: 3", "epochs: -3", 1))
+    assert f"{path}:5: spec.epochs must be" in refused(capsys, "simulate", "--workload", str(path), "--cluster", "4x8")
+
+
+def test_environment_sets_defaults_and_an_option_wins(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOTWISE_POLICY", "fifo")
+    assert figures(capsys, *PAPER)["policy"] == "fifo"
+    assert figures(capsys, *PAPER, "--policy", "drf")["policy"] == "drf"
+
+
+def test_without_arguments_it_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "simulate" in capsys.readouterr().out
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    import slotwise
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == slotwise.__version__
+
+
+def test_help_loads_no_heavy_library() -> None:
+    code = "import sys; from slotwise.cli import main; main(['--help']); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.splitlines()[-1].split())
+    assert not loaded & {"numpy", "numba", "polars", "yaml"}
+
+
+def test_output_closed_early_is_not_an_error() -> None:
+    run = subprocess.run(
+        f"{sys.executable} -m slotwise simulate --workload paper --jobs 5 --horizon 4 --json | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+    assert "Traceback" not in run.stderr
