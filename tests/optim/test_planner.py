@@ -33,7 +33,7 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
-from slotwise.optim.planner import Exact, Plan, Planner, Sweep, schedule_cost, solver
+from slotwise.optim.planner import Exact, Plan, Planner, Sweep, placement_cost, solver
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 
@@ -377,7 +377,11 @@ def test_cost_is_the_sum_of_prices_before_commitment() -> None:
     assert plan is not None
     assert plan.schedule.slots == (1,)  # half full in slot 0: 2 and 4 each; empty in slot 1: 1 and 2
     assert plan.cost == pytest.approx(3.0, rel=1e-12)
-    assert schedule_cost(plan.schedule, request, ledger, prices) == plan.cost
+    costs = [
+        placement_cost(placement, slot, request, ledger, prices)
+        for slot, placement in zip(plan.schedule.slots, plan.schedule.placements, strict=True)
+    ]
+    assert sum(costs) == plan.cost
     linear = dataclasses.replace(job, utility=Linear(20.0, 2.0))
     plan = run(linear, ledger, prices, Planner(Exact()))
     assert plan is not None

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import HOUR, completions, decisions, drawn, elastic, gang, machines, play, policy
+from tests.builders import HOUR, completions, decisions, drawn, elastic, gang, machines, orders, play, policy
 
-from slotwise.events import Admit, JobArrived, MachineLost, Progressed, Reject, SlotOpened, Stop
+from slotwise.events import Admit, JobArrived, Launch, MachineLost, Progressed, Reject, SlotOpened, Stop
 from slotwise.model.cluster import Cluster
 from slotwise.model.schedule import Reason
 from slotwise.model.utility import Deadline, Linear, Sigmoid
@@ -49,6 +49,15 @@ def test_a_worthier_job_pushes_a_lesser_one_to_a_later_slot_but_not_out() -> Non
     _, log = play("pdors", cluster, jobs, 6)
 
     assert completions(log) == {"a": 1, "b": 2}
+
+
+def test_a_job_stays_on_its_machine_when_an_equal_one_becomes_free() -> None:
+    cluster = machines({"gpu": 1.0}, {"gpu": 1.0})
+
+    _, log = play("pdors", cluster, [gang("a", 1, 1), gang("b", 1, 3)], 4)
+
+    assert completions(log) == {"a": 0, "b": 2}
+    assert [type(order) for order in orders(log)] == [Launch, Launch]
 
 
 def test_with_learnt_prices_the_job_at_the_threshold_stays_out_and_denser_ones_go_in() -> None:

@@ -16,12 +16,14 @@ from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
 from slotwise.optim.workload import Program
 
-__all__ = ["Exact", "Plan", "Planner", "SlotSolver", "Sweep", "schedule_cost", "solver"]
+__all__ = ["Exact", "Plan", "Planner", "SlotSolver", "Sweep", "placement_cost", "solver"]
 
 Floats = npt.NDArray[np.float64]
 
 _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
+_EQUAL = 1e-12
+"""Costs this close are equal: a job then stays where it was in its slot before, since moving is never for nothing."""
 _LARGEST_GRID = 20_000
 """Workload steps that are not exceeded on the planner's own account: back-pointers take 6 bytes a step and slot."""
 _NEAR_MISS = 0.02
@@ -198,13 +200,31 @@ class Planner:
 
     def _price(self, picks: list[_Pick], request: Request, ledger: Ledger, prices: Prices) -> Plan:
         """Rebuild the placements of a plan and add up what they cost."""
-        placements = tuple(
-            self.solver.place(ledger, pick.slot, request, int(pick.choices[pick.index]), prices) for pick in picks
-        )
-        slots = tuple(pick.slot for pick in picks)
-        schedule = Schedule(slots, placements, tuple(request.samples(p) for p in placements))
-        utility = float(request.utility[schedule.completion - request.arrival])
-        return Plan(schedule, utility, schedule_cost(schedule, request, ledger, prices))
+        placements: list[Placement] = []
+        total = 0.0
+        for pick in picks:
+            placement = self.solver.place(ledger, pick.slot, request, int(pick.choices[pick.index]), prices)
+            cost = placement_cost(placement, pick.slot, request, ledger, prices)
+            if placements and _could_stay(placements[-1], placement, pick.slot, request, ledger):
+                staying = placement_cost(placements[-1], pick.slot, request, ledger, prices)
+                if staying <= cost * (1.0 + _EQUAL):
+                    placement, cost = placements[-1], staying
+            placements.append(placement)
+            total += cost
+        samples = tuple(request.samples(placement) for placement in placements)
+        schedule = Schedule(tuple(pick.slot for pick in picks), tuple(placements), samples)
+        return Plan(schedule, float(request.utility[schedule.completion - request.arrival]), total)
+
+
+def _could_stay(before: Placement, now: Placement, slot: int, request: Request, ledger: Ledger) -> bool:
+    """Whether a job may keep the machines that it had in place of equally many workers and servers elsewhere."""
+    sizes = (now.total_workers, now.total_servers, now.level)
+    if before == now or (before.total_workers, before.total_servers, before.level) != sizes:
+        return False
+    machines = list(before.machines)
+    taken = np.outer(before.workers, request.ask.worker) + np.outer(before.servers, request.ask.server)
+    left = ledger.view.capacity[machines] - ledger.used(slot)[machines]
+    return bool((taken <= left).all())
 
 
 @dataclass(slots=True)
@@ -264,17 +284,12 @@ def _least_cost_per_sample(request: Request, prices: Prices) -> float:
     return float((costs[useful] / most[useful]).min()) * (1.0 - 1e-9) if useful.any() else 0.0
 
 
-def schedule_cost(schedule: Schedule, request: Request, ledger: Ledger, prices: Prices) -> float:
-    """Return the cost of a schedule at the prices of a ledger that does not hold it yet."""
-    cost = 0.0
-    for slot, placement in zip(schedule.slots, schedule.placements, strict=True):
-        machines = list(placement.machines)
-        capacity = ledger.view.capacity[machines]
-        price = prices.at(ledger.used(slot)[machines], capacity)
-        worker = price @ request.ask.worker_amount
-        server = price @ request.ask.server_amount
-        cost += float(np.dot(placement.workers, worker) + np.dot(placement.servers, server))
-    return cost
+def placement_cost(placement: Placement, slot: int, request: Request, ledger: Ledger, prices: Prices) -> float:
+    """Return the cost of a placement in a slot, at the prices of a ledger that does not hold it yet."""
+    machines = list(placement.machines)
+    price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines])
+    workers = np.dot(placement.workers, price @ request.ask.worker_amount)
+    return float(workers + np.dot(placement.servers, price @ request.ask.server_amount))
 
 
 def _placement(
