@@ -6,6 +6,9 @@ for which there are two kernels here: a *sweep* over machines in order of cost (
 microseconds) and an *exact* dynamic program over machines (the test oracle).
 
 Kernels take arrays only. Amounts are compared in whole grains (exact) and paid for in the resource's own unit.
+
+All of them are in this one file on purpose: the compiled code on disk is renewed when the file of a kernel changes, not
+when a kernel that it calls does.
 """
 
 from __future__ import annotations
