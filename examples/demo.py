@@ -73,9 +73,9 @@ def main() -> None:
     console.print(table)
     infeasible = means["pdors"]["infeasible"]
     console.print(
-        f"Of {JOBS} jobs, {infeasible:.1f} could not finish by the horizon even alone on the cluster; the other columns\n"
-        "leave them out. 'Let in' counts jobs that ever started; 'in one machine' is the share of the slots in which a\n"
-        "job ran with all its workers and servers on one machine."
+        f"Of {JOBS} jobs, {infeasible:.1f} could not finish by the horizon even alone on the cluster; the other\n"
+        "columns leave them out. 'Let in' counts jobs that ever started; 'in one machine' is the share of the slots\n"
+        "in which a job ran with all its workers and servers on one machine."
     )
     (out / "summary.json").write_text(json.dumps({"means": means, "runs": runs}, indent=2) + "\n")
     console.print("Every figure of every run: demo/summary.json")
