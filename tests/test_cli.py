@@ -122,6 +122,31 @@ def test_event_log_is_written_whole_and_equal_in_two_runs(capsys: pytest.Capture
     assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "b.jsonl"}
 
 
+def test_a_pipe_is_written_to_and_not_replaced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    figures(capsys, *PAPER, "--events", str(pipe))
+    out, _ = reader.communicate(timeout=60)
+    assert out.count(b"SlotOpened") == 20
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full, a device that is always full")
+def test_a_full_disk_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PAPER, "--events", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "slotwise: output must go somewhere that takes it: No space left on device\n"
+    run = subprocess.run(
+        f"{sys.executable} -m slotwise simulate --workload paper --jobs 5 --horizon 4 --json > /dev/full",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+
+
 def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("what was there")
@@ -153,6 +178,12 @@ def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str]
         ([*PAPER, "--events", "/nowhere/run.jsonl"], "--events must be a file that can be written"),
         (["simulate", "--workload", "nowhere.csv"], "--workload must be paper, google or a file, got 'nowhere.csv'"),
         (["simulate", "--workload", JOBS], "--cluster must name the machines"),
+        ([*OWN, "--elastic", "3"], "--elastic goes with a trace, got it with own jobs"),
+        (
+            [*OWN, "--horizon", "1000000000"],
+            "slots x machines x resources must be <= 500000000, got 1000000000 x 6 x 3",
+        ),
+        ([*PAPER, "--policy", "fifo", "--prices", "high"], "prices must be learnt, learnt=X, literal or scale=X"),
         (["simulate", "--workload", JOBS, "--machines", "4"], "--machines goes with --workload paper or google"),
         (["simulate", "--workload", JOBS, "--cluster", "nowhere.yaml"], "cluster must be a file or machines x GPUs"),
         (["simulate", "--workload", CLUSTER, "--cluster", CLUSTER], "workload must be in one of the formats"),

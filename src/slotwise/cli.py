@@ -30,6 +30,9 @@ app = typer.Typer(
 )
 
 GENERATED = ("paper", "google")
+OWN_FORMATS = ("jobs-yaml", "jobs-csv")
+MOST_CELLS = 500_000_000
+"""Slots x machines x resources of one run at most: the ledger takes 8 bytes for each."""
 DEFAULT_JOBS, DEFAULT_MACHINES, DEFAULT_HORIZON = 50, 100, 20
 DEFAULT_SLOT = "10min"
 
@@ -225,6 +228,9 @@ def _load(
             elastic=2.0 if elastic is None else elastic,
             bandwidth=where.bandwidth,
         )
+        for option, given in {"--value": value, "--elastic": elastic}.items():
+            if given is not None and source.format in OWN_FORMATS:
+                raise InvalidInput(f"{option} goes with a trace, got it with own jobs ({workload})")
     if cluster_share is not None:
         where = where.share(cluster_share)
     kept, dropped = source.jobs, 0
@@ -242,6 +248,12 @@ def _load(
     if late is not None:
         bound = f"the arrival of job {late.id!r} (slot {late.arrival})"
         raise InvalidInput(f"{workload}: --horizon must be > {bound}, got {source.horizon}")
+    cells = source.horizon * len(where) * len(where.resources)
+    if cells > MOST_CELLS:
+        raise InvalidInput(
+            f"{workload}: slots x machines x resources must be <= {MOST_CELLS}, got {source.horizon} x {len(where)} x "
+            f"{len(where.resources)}; use a longer --slot, a shorter --horizon or a smaller --cluster-share"
+        )
     return source, where
 
 
@@ -260,22 +272,27 @@ def _read_cluster(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], 
 
 @contextmanager
 def _event_log(path: Path) -> Iterator[Callable[[Event | Command], None]]:
-    """Write to a file beside the wanted one, and move it there only when the run is complete."""
+    """Write to a file beside the wanted one, and move it there only when the run is complete.
+
+    What exists and is no regular file (a pipe, a device) is written to directly: a move would replace it.
+    """
     from slotwise.events import record
 
-    part = path.with_name(path.name + ".part")
+    direct = path.exists() and not path.is_file()
+    part = path if direct else path.with_name(path.name + ".part")
     try:
         stream: IO[str] = part.open("w", encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(
-            f"--events must be a file that can be written, got {str(path)!r}: {error.strerror}"
-        ) from None
+        reason = f"--events must be a file that can be written, got {str(path)!r}: {error.strerror}"
+        raise InvalidInput(reason) from None
     try:
         with stream:
             yield lambda item: print(json.dumps(record(item), separators=(",", ":")), file=stream)
-        os.replace(part, path)
+        if not direct:
+            os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)
+        if not direct:
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -326,10 +343,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
+    except MemoryError:
+        return _fail("out of memory; use a longer --slot, a shorter --horizon or a smaller --cluster-share", 1)
     except BrokenPipeError:
         # Whoever read our output has seen enough; the interpreter must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _fail(f"output must go somewhere that takes it: {error.strerror}", 1)
     return code if isinstance(code, int) else 0
 
 

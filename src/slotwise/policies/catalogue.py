@@ -61,6 +61,9 @@ def make(
     InvalidInput
         If a name is unknown or a number out of its bounds.
     """
+    # Looked at even where a policy uses neither, so that a mistake never passes unnoticed.
+    calibration(prices, cluster, [], horizon)
+    planner = Planner(solver(slot_solver), grid)
     if name == "pdors":
         bids = []
         if prices == "literal":
@@ -68,7 +71,7 @@ def make(
             bids = [
                 request.bid for request in (surveyor.survey(job, horizon) for job in jobs) if request.reason is None
             ]
-        return PdOrs(Planner(solver(slot_solver), grid), calibration(prices, cluster, bids, horizon))
+        return PdOrs(planner, calibration(prices, cluster, bids, horizon))
     placing: dict[str, type[Fifo] | type[Drf]] = {"fifo": Fifo, "drf": Drf}
     if name not in placing:
         raise InvalidInput(f"policy must be one of {', '.join(NAMES)}, got {name!r}")
