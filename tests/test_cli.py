@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,26 @@ def test_a_full_disk_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[s
     )
     assert run.returncode == 1
     assert "Traceback" not in run.stderr
+
+
+def test_an_interrupt_is_one_line_exit_code_130_and_no_event_log(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    arguments = ["simulate", "--workload", "paper", "--jobs", "20000", "--machines", "60", "--horizon", "200"]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "slotwise", *arguments, "--events", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    part = tmp_path / "run.jsonl.part"
+    for _ in range(600):
+        if part.exists() and part.stat().st_size > 0:
+            break
+        time.sleep(0.1)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err) == (130, "", "slotwise: interrupted\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

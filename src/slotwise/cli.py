@@ -31,6 +31,7 @@ app = typer.Typer(
 
 GENERATED = ("paper", "google")
 OWN_FORMATS = ("jobs-yaml", "jobs-csv")
+_INTERRUPTED = 130
 MOST_CELLS = 500_000_000
 """Slots x machines x resources of one run at most: the ledger takes 8 bytes for each."""
 DEFAULT_JOBS, DEFAULT_MACHINES, DEFAULT_HORIZON = 50, 100, 20
@@ -334,7 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=given or ["--help"], prog_name="slotwise", standalone_mode=False)
     except typer.Abort:
-        return _fail("interrupted", 130)
+        return _fail("interrupted", _INTERRUPTED)
     except typer.TyperException as error:
         return _fail(error.format_message(), 2)
     except InvalidInput as error:
@@ -342,7 +343,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SlotwiseError as error:
         return _fail(str(error), 1)
     except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+        return _fail("interrupted", _INTERRUPTED)
+    except SystemError as error:
+        # A compiled kernel that is interrupted reports the interrupt in this disguise, sometimes without its cause.
+        if "exception set" in str(error):
+            return _fail("interrupted", _INTERRUPTED)
+        raise
     except MemoryError:
         return _fail("out of memory; use a longer --slot, a shorter --horizon or a smaller --cluster-share", 1)
     except BrokenPipeError:
@@ -351,6 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         return _fail(f"output must go somewhere that takes it: {error.strerror}", 1)
+    if code == _INTERRUPTED:
+        return _fail("interrupted", _INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

@@ -25,7 +25,9 @@ _LARGEST_BLOCK = 64
 _EQUAL = 1e-12
 """Costs this close are equal: a job then stays where it was in its slot before, since moving is never for nothing."""
 _LARGEST_GRID = 20_000
-"""Workload steps that are not exceeded on the planner's own account: back-pointers take 6 bytes a step and slot."""
+"""Workload steps that are not exceeded on the planner's own account."""
+_MOST_STATES = 150_000_000
+"""Steps times slots of a program, likewise: back-pointers take 6 bytes of each, 0.9 GB in all."""
 _NEAR_MISS = 0.02
 """Plans that miss a payoff of zero by up to this share of the utility are still trimmed before the job is turned
 away."""
@@ -166,7 +168,8 @@ class Planner:
         if at_least is None:
             at_least = -_NEAR_MISS * float(utility[0])
         cheapest = _least_cost_per_sample(request, prices)
-        grid = min(max(self.grid, 10 * request.fewest_slots), max(self.grid, _LARGEST_GRID))
+        largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
+        grid = min(max(self.grid, 10 * request.fewest_slots), largest)
         program = Program(request.needed, grid, utility, cheapest, at_least)
         curves: list[Curves] = []
         starts: list[int] = []
@@ -179,7 +182,7 @@ class Planner:
             block = min(2 * block, _LARGEST_BLOCK)
         if program.completion < 0:
             # Slots that hold next to nothing of a large job train less than a step each, which does not add up.
-            finer = _finer_grid(grid, curves, request.needed)
+            finer = min(_finer_grid(grid, curves, request.needed), largest)
             if finer > grid:
                 program = Program(request.needed, finer, utility, cheapest, at_least)
                 for part in curves:
@@ -271,7 +274,7 @@ def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
         poorest = min(poorest, float(part.samples[last].min(initial=np.inf)))
     if not np.isfinite(poorest) or poorest * grid >= needed:
         return grid
-    return int(min(max(grid, 10.0 * needed / poorest), max(grid, _LARGEST_GRID)))
+    return int(min(max(grid, 10.0 * needed / poorest), _LARGEST_GRID))
 
 
 def _least_cost_per_sample(request: Request, prices: Prices) -> float:
