@@ -27,7 +27,7 @@ from slotwise.events import (
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
-from slotwise.model.schedule import Placement, Reason, Schedule
+from slotwise.model.schedule import Decision, Placement, Reason, Schedule
 from slotwise.optim.request import TOLERANCE, Request, Surveyor
 from slotwise.policies._base import CommitAtArrival, Policy, State
 
@@ -162,6 +162,8 @@ class Scheduler:
         self._requests[job.id] = request
         try:
             decision = self.policy.admit(job, self.state, self._rng)
+            if not isinstance(decision, Decision):
+                raise SlotwiseError(f"policy {self.policy.name!r}: admit must return a Decision, got {decision!r}")
             if decision.admitted and decision.schedule is not None:
                 self._commit(job.id, decision.schedule, request)
         except Exception:

@@ -21,7 +21,7 @@ from tests.builders import (
 )
 from tests.sim.feasible import assert_feasible, steps
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.events import (
     Admit,
     JobCompleted,
@@ -33,7 +33,7 @@ from slotwise.events import (
 )
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
-from slotwise.model.schedule import Placement
+from slotwise.model.schedule import Decision, Placement
 from slotwise.model.speed import AllReduceSpeed
 from slotwise.model.utility import Linear
 from slotwise.policies._base import Policy, State
@@ -286,3 +286,21 @@ def test_the_checker_of_these_tests_sees_a_torn_gang() -> None:
 
     with pytest.raises(AssertionError, match="runs with 1 workers"):
         assert_feasible(cluster, torn, 1.0)
+
+
+def test_a_policy_class_in_place_of_an_instance_is_bad_input() -> None:
+    cluster = Cluster.uniform(1, gpu=1)
+    with pytest.raises(InvalidInput, match="policy must be a name or an instance of Policy, got <class"):
+        simulate(Fifo, cluster, [], horizon=1, slot_seconds=1.0)  # type: ignore[arg-type]
+
+
+def test_a_policy_whose_admit_returns_no_decision_is_named() -> None:
+    class Careless(Fifo):
+        name = "careless"
+
+        def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+            return False  # type: ignore[return-value]
+
+    cluster = Cluster.uniform(1, gpu=1)
+    with pytest.raises(SlotwiseError, match="policy 'careless': admit must return a Decision, got False"):
+        simulate(Careless(), cluster, [gang("a", 1)], horizon=1, slot_seconds=1.0)

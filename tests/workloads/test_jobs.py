@@ -85,7 +85,7 @@ def test_defaults_of_a_short_document(file: Path) -> None:
     assert (job.arrival, job.min_workers, job.most_workers) == (0, 1, 256)
     assert job.utility == Sigmoid(100.0, 0.0, 24.0)
     assert job.utility.values(3).tolist() == [50.0] * 3
-    assert workload.assumed == {"utility": "time-insensitive, worth 50, target 24 h (1 of 1 jobs have none)"}
+    assert workload.assumed == {"utility": "worth 50 whenever it finishes; fifo aims at 24 h (1 of 1 jobs have none)"}
 
 
 def test_csv_and_yaml_of_the_same_job_are_the_same(file: Path) -> None:

@@ -16,7 +16,7 @@ from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
 from slotwise.optim.workload import Program
 
-__all__ = ["Exact", "Plan", "Planner", "SlotSolver", "Sweep", "placement_cost", "solver"]
+__all__ = ["Exact", "Plan", "Planner", "SlotSolver", "Sweep", "least_cost", "placement_cost", "solver"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -275,6 +275,11 @@ def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
     if not np.isfinite(poorest) or poorest * grid >= needed:
         return grid
     return int(min(max(grid, 10.0 * needed / poorest), _LARGEST_GRID))
+
+
+def least_cost(request: Request, prices: Prices) -> float:
+    """Return what a job would cost on empty machines; no schedule costs less."""
+    return request.needed * _least_cost_per_sample(request, prices)
 
 
 def _least_cost_per_sample(request: Request, prices: Prices) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 
 from slotwise.model.job import Job
 from slotwise.model.schedule import Decision, Reason
-from slotwise.optim.planner import Planner
+from slotwise.optim.planner import Planner, least_cost
 from slotwise.optim.pricing import Calibration, Prices
 from slotwise.policies._base import CommitAtArrival, State
 
@@ -60,7 +60,11 @@ class PdOrs(CommitAtArrival):
             return Decision(False, reason=Reason.NO_TIME_LEFT, detail=detail)
         plan = self.planner.plan(request, state.ledger, prices, first=state.slot)
         if plan is None:
-            detail = "no schedule costs less than the job is worth, or none is left before the horizon"
+            detail = (
+                f"worth at most {request.bid.utility:.4g}; at today's prices it would cost at least "
+                f"{least_cost(request, prices):.4g} on empty machines, and no schedule on what is left before slot "
+                f"{state.ledger.end} costs less than it is worth"
+            )
             return Decision(False, reason=Reason.PRICED_OUT, detail=detail)
         if plan.payoff <= _LEAST_PAYOFF * plan.utility:
             detail = (

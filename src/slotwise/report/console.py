@@ -61,7 +61,7 @@ def _answers(run: Run) -> Table:
     table.add_column("utility", justify="right")
     table.add_column("why")
     for record in run.records.values():
-        answer = "rejected" if record.reason is not None else "admitted"
+        answer = _answer(record)
         row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), f"{record.utility:.4g}")
         table.add_row(record.id, *row, _why(record))
     return table
@@ -69,6 +69,13 @@ def _answers(run: Run) -> Table:
 
 def _slot(slot: int | None) -> str:
     return "-" if slot is None else f"slot {slot}"
+
+
+def _answer(record: JobRecord) -> str:
+    if record.reason is not None:
+        return "rejected"
+    # Only a policy that promises an end admits; the others let every job wait.
+    return "admitted" if record.promised is not None else "queued"
 
 
 def _why(record: JobRecord) -> str:

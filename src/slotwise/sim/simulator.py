@@ -106,6 +106,8 @@ def simulate(
             slot_solver=slot_solver,
             grid=grid,
         )
+    if not isinstance(policy, Policy):
+        raise InvalidInput(f"policy must be a name or an instance of Policy, got {policy!r}")
     world = _World(policy, cluster, horizon, slot_seconds, seed, log)
     arrivals = sorted(jobs, key=lambda job: job.arrival)
     at = 0

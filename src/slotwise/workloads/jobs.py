@@ -119,7 +119,7 @@ def read(path: str | Path, *, slot_seconds: float) -> Workload:
     assumed = {}
     if without_utility:
         share = f"{without_utility} of {len(jobs)} jobs have none"
-        assumed["utility"] = f"time-insensitive, worth 50, target 24 h ({share})"
+        assumed["utility"] = f"worth 50 whenever it finishes; fifo aims at 24 h ({share})"
     return Workload(
         jobs=tuple(jobs),
         format="jobs-csv" if is_csv else "jobs-yaml",
