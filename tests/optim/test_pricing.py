@@ -201,8 +201,8 @@ def test_learnt_equals_a_plain_knapsack(drawn: list[tuple[float, float, float]])
             total += size
             if total >= 2 * (slot + 1) * 0.5:
                 # Of several alike at the threshold all would stay out: the next lower density counts then.
-                alike = densities.count(density) > 1
-                base = max([d for d in densities if d < density], default=0.0) if alike else density
+                alike = sum(0.95 * density <= d <= 1.05 * density for d in densities) > 1
+                base = max([d for d in densities if d < 0.95 * density], default=0.0) if alike else density
                 break
         wanted = max(base / (2 * 2.0), 1e-6 * top)
         if top > 1e-200:

@@ -7,8 +7,11 @@ from slotwise.events import JobArrived, Launch, MachineLost, Progressed, Resize,
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement
+from slotwise.model.speed import AllReduceSpeed
+from slotwise.model.utility import Deadline
 from slotwise.policies.drf import Drf
 from slotwise.scheduler import Scheduler
+from slotwise.sim.simulator import simulate
 
 
 def fill(cluster: Cluster, *jobs: Job, horizon: int = 1000) -> dict[str, Placement]:
@@ -168,3 +171,10 @@ def test_a_lost_machine_counts_neither_as_room_nor_in_shares() -> None:
     scheduler.handle(MachineLost(0, "m1"))
 
     assert scheduler.handle(SlotOpened(1)) == [Resize(1, "a", Placement((0,), (2,), (0,)))]
+
+
+def test_an_all_reduce_job_gets_no_workers_that_would_slow_it_down() -> None:
+    job = Job("a", 0, 500.0, 64, {"gpu": 1.0}, AllReduceSpeed(1.0, 6e6), Deadline(10.0, 15.0))
+    cluster = Cluster.uniform(16, gpu=1)
+    run = simulate("drf", cluster, [job], horizon=15, slot_seconds=100.0)
+    assert run.records["a"].completed == 4  # one worker trains 100 samples a slot, two across machines next to nothing

@@ -74,10 +74,19 @@ def test_with_learnt_prices_an_idle_cluster_takes_a_job_larger_than_all_that_was
     assert [type(item) for item in decisions(log)] == [Admit, Reject]
 
 
-def test_with_learnt_prices_jobs_all_alike_do_not_price_each_other_out() -> None:
+def test_with_learnt_prices_a_cluster_is_idle_as_soon_as_its_last_job_has_ended() -> None:
+    cluster = machines({"gpu": 1.0})
+
+    _, log = play("pdors", cluster, [gang("a", 1, 1), gang("b", 1, 3, arrival=1)], 6, prices="learnt")
+
+    assert completions(log) == {"a": 0, "b": 3}
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-9, 0.01])
+def test_with_learnt_prices_jobs_all_alike_do_not_price_each_other_out(spread: float) -> None:
     """Each is the threshold job; a base price of their own density would turn all of them away from idle machines."""
     cluster = Cluster.uniform(4, gpu=1)
-    jobs = [gang(f"j{i}", 1, 1, utility=Linear(10.0, 1000.0)) for i in range(12)]
+    jobs = [gang(f"j{i}", 1, 1, utility=Linear(10.0 + spread * i, 1000.0)) for i in range(12)]
 
     run, _ = play("pdors", cluster, jobs, 3, prices="learnt")
 

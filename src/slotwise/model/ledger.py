@@ -86,10 +86,10 @@ class Ledger:
         """First slot that cannot be committed any more (or yet)."""
         return self.origin + self.window if self.rolling else self.window
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is committed any more."""
-        return not self.view.counts.any()
+    def idle(self, slot: int) -> bool:
+        """Whether nothing is committed from a slot on."""
+        rows = np.arange(max(slot, self.origin), self.end) % self.window
+        return not self.view.counts[rows].any()
 
     def used(self, slot: int) -> Floats:
         """Return committed grains in a slot, (M, R)."""

@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 
 _LEAST_SHARE = 1e-6
 """L is never below this share of U with learnt prices: equal machines must still be told apart by use."""
+_ALIKE = 0.05
+"""Densities this close, as a share, are those of jobs alike."""
 _WIDEST = 600.0
 """Largest ln(U / L): beyond it L would not be a floating-point number."""
 
@@ -149,9 +151,10 @@ class Learnt:
     that of the first whose running sum of sizes reaches the capacity offered so far, machines x (slots since the
     start + 1) x X, is what an empty machine costs in a slot. The future is never used.
 
-    A job at the threshold never pays. Two exceptions keep machines from idling: where several jobs at the threshold are
-    alike, the next lower density counts, or all of them would be turned away; and while nothing is committed any more,
-    the base stays below the density of the job that asks, so that an idle cluster turns nobody away for it.
+    A job at the threshold never pays. Two exceptions keep machines from idling. Where several jobs are alike there (their
+    densities within 5 %), the next lower density counts, or all of them would be turned away. And while nothing is
+    committed any more, the base stays below the density of the job that asks, so that an idle cluster turns nobody away
+    for it.
 
     Parameters
     ----------
@@ -183,8 +186,9 @@ class Learnt:
         offered = self._machines * (bid.slot + 1) * self._share
         reach = int(np.searchsorted(np.cumsum(self._sizes), offered))
         threshold = -self._falling[reach] if reach < len(self._falling) else 0.0
-        alike = bisect.bisect_right(self._falling, -threshold) - bisect.bisect_left(self._falling, -threshold)
-        base = self._below(threshold) if threshold > 0 and alike > 1 else threshold
+        high, low = threshold * (1.0 + _ALIKE), threshold * (1.0 - _ALIKE)
+        alike = bisect.bisect_right(self._falling, -low) - bisect.bisect_left(self._falling, -high)
+        base = self._below(low) if threshold > 0 and alike > 1 else threshold
         if idle:
             base = min(base, self._below(density))
         floor = np.where(np.isfinite(self._highest.log_high), self._highest.log_high + math.log(_LEAST_SHARE), -_WIDEST)

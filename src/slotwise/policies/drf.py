@@ -56,9 +56,12 @@ class Drf(Policy):
 
 
 def _enough(samples: Floats, remaining: float) -> int:
-    """Return how many configurations are of use: up to the first that trains what is left even when spread."""
+    """Return how many configurations are of use, spread over machines.
+
+    Up to the first that trains what is left, or to the fastest: all-reduce may slow down as workers are added.
+    """
     enough = np.flatnonzero(samples >= remaining)
-    return int(enough[0]) + 1 if len(enough) else len(samples)
+    return int(enough[0] if len(enough) else np.argmax(samples)) + 1
 
 
 def _compiled(function: Any) -> Any:

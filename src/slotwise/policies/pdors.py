@@ -52,7 +52,7 @@ class PdOrs(CommitAtArrival):
     def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Find the best schedule at today's prices; its payoff decides."""
         request = state.requests[job.id]
-        prices = self._prices = self.calibration.observe(request.bid, idle=state.ledger.idle)
+        prices = self._prices = self.calibration.observe(request.bid, idle=state.ledger.idle(state.slot))
         if request.bid.utility <= 0.0:
             detail = (
                 f"worth nothing {request.fewest_slots - 1} slots after arrival, when it could finish at the earliest"
