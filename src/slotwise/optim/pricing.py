@@ -151,8 +151,8 @@ class Learnt:
     that of the first whose running sum of sizes reaches the capacity offered so far, machines x (slots since the
     start + 1) x X, is what an empty machine costs in a slot. The future is never used.
 
-    A job at the threshold never pays. Two exceptions keep machines from idling. Where several jobs are alike there (their
-    densities within 5 %), the next lower density counts, or all of them would be turned away. And while nothing is
+    A job at the threshold never pays. Two exceptions keep machines from idling. Where several jobs are alike there
+    (densities within 5 %), the next lower density counts, or all of them would be turned away. And while nothing is
     committed any more, the base stays below the density of the job that asks, so that an idle cluster turns nobody away
     for it.
 
