@@ -107,7 +107,8 @@ class Scheduler:
         Raises
         ------
         SlotwiseError
-            If the event cannot follow on what came before, or the policy breaks a rule; the state is then unchanged.
+            If the event cannot follow on what came before; the state is then unchanged. Or if the policy breaks a rule:
+            then nothing that it asked for is committed, but time may have moved on to the slot of the event.
         """
         match event:
             case JobArrived(slot, job):
