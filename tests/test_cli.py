@@ -169,6 +169,21 @@ def test_an_interrupt_is_one_line_exit_code_130_and_no_event_log(tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
+def test_an_event_log_never_overwrites_what_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(Path(JOBS).read_text())
+    says = refused(capsys, "simulate", "--workload", str(path), "--cluster", "4x8", "--events", str(path))
+    assert "--events must not be a file that is read" in says
+    assert path.read_text() == Path(JOBS).read_text()
+
+
+def test_names_are_text_and_no_markup(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(Path(JOBS).read_text().replace("name: resnet50-a", 'name: "[/x]"', 1))
+    assert main(["simulate", "--workload", str(path), "--cluster", "4x8"]) == 0
+    assert "[/x]" in capsys.readouterr().out
+
+
 def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("what was there")

@@ -124,6 +124,8 @@ def simulate(
     from slotwise.sim.simulator import simulate as play
     from slotwise.sim.simulator import warm_up
 
+    if events is not None and any(events.resolve() == Path(given).resolve() for given in (workload, cluster or "")):
+        raise InvalidInput(f"--events must not be a file that is read, got {str(events)!r}")
     with _working("loading kernels (compiled once, then cached)"):
         warm_up(policy, solver)
     with ExitStack() as stack:

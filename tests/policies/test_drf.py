@@ -7,7 +7,7 @@ from slotwise.events import JobArrived, Launch, MachineLost, Progressed, Resize,
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement
-from slotwise.model.speed import AllReduceSpeed
+from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.model.utility import Deadline
 from slotwise.policies.drf import Drf
 from slotwise.scheduler import Scheduler
@@ -178,3 +178,11 @@ def test_an_all_reduce_job_gets_no_workers_that_would_slow_it_down() -> None:
     cluster = Cluster.uniform(16, gpu=1)
     run = simulate("drf", cluster, [job], horizon=15, slot_seconds=100.0)
     assert run.records["a"].completed == 4  # one worker trains 100 samples a slot, two across machines next to nothing
+
+
+def test_a_server_goes_first_where_the_worker_would_take_its_only_machine() -> None:
+    cluster = machines({"cpu": 1.0, "memory": 1.0}, {"cpu": 2.0, "memory": 3.0})
+    speed = PaperSpeed(1.0, 1.0, 3.0)
+    worker, server = {"cpu": 1.0, "memory": 1.0}, {"cpu": 2.0, "memory": 2.0}
+    job = Job("a", 0, 10.0, 2, worker, speed, Deadline(10.0, 3.0), server)
+    assert fill(cluster, job) == {"a": Placement((0, 1), (1, 0), (0, 1))}

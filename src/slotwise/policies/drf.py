@@ -138,6 +138,14 @@ def _fill(
             machine = _grow(free, worker[job], more_workers, machine, worker_at[job])
         if machine >= 0 and more_servers > 0 and _grow(free, server[job], more_servers, machine, server_at[job]) < 0:
             machine = -1
+        if machine < 0 and more_servers > 0:
+            # The worker may have taken the only machine that holds the server: the server goes first then.
+            free[:] = old_free
+            worker_at[job] = old_workers
+            server_at[job] = old_servers
+            machine = _grow(free, server[job], more_servers, last[job], server_at[job])
+            if machine >= 0 and more_workers > 0:
+                machine = _grow(free, worker[job], more_workers, machine, worker_at[job])
         if machine < 0:
             free[:] = old_free
             worker_at[job] = old_workers

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from slotwise.sim.metrics import JobRecord, Run
@@ -43,7 +44,7 @@ def print_run(report: Mapping[str, Any], run: Run, console: Console | None = Non
             continue
         if isinstance(value, Mapping):
             for inner, figure in value.items():
-                figures.add_row(f"{name}: {inner}", _shown(figure))
+                figures.add_row(escape(f"{name}: {inner}"), _shown(figure))
         else:
             figures.add_row(name, _shown(value))
     console.print(figures)
@@ -63,7 +64,7 @@ def _answers(run: Run) -> Table:
     for record in run.records.values():
         answer = _answer(record)
         row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), f"{record.utility:.4g}")
-        table.add_row(record.id, *row, _why(record))
+        table.add_row(escape(record.id), *row, escape(_why(record)))
     return table
 
 
@@ -89,4 +90,4 @@ def _why(record: JobRecord) -> str:
 def _shown(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else escape(str(value))
