@@ -17,6 +17,7 @@ from slotwise.model.job import Job
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.workloads import pai
 from slotwise.workloads._base import Workload
+from slotwise.workloads.traces import read_trace
 
 Write = Callable[..., Path]
 
@@ -473,3 +474,17 @@ def test_real_load_is_high_on_a_hundredth_of_the_machines(traces: Path) -> None:
     load = use / share.capacity.sum(axis=0)
     assert 0.3 < load.mean(axis=0).max() < 0.5
     assert load.max() > 4
+
+
+def test_a_job_with_servers_out_of_bounds_is_counted_and_the_others_go_on(write: Callable[..., Path]) -> None:
+    def row(job: str, role: str, i: int) -> str:
+        return f"{job},{role},{job}{role}{i},w{i},i{i},Terminated,100.0,700.0,m1"
+
+    many = [row("many", "worker", 0)] + [row("many", "ps", i) for i in range(1100)]
+    some = [row("some", "worker", i) for i in range(2)] + [row("some", "ps", i) for i in range(1200)]
+    workload = read_trace(write(*many, *some, row("plain", "worker", 0)), "10min", elastic=20)
+    assert {job.id: job.most_workers for job in workload.jobs} == {"some": 16, "plain": 20}
+    assert workload.skipped == {
+        "jobs: more servers, or more to a worker, than a job may have": 1,
+        "rows: of a job left out": 1101,
+    }

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from slotwise.errors import InvalidInput, InvalidTrace
+from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH
 from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed, SpeedModel
@@ -221,6 +222,8 @@ class Assumptions:
         model = drawn if record.model is None else record.model
         workers = record.workers
         most = max(workers, math.floor(min(self.elastic * workers + 1e-9, LARGEST_WORKERS)))
+        if record.servers:  # elasticity never asks for more servers than a job may have
+            most = max(workers, min(most, LARGEST_WORKERS * workers // record.servers))
         batch_size = max(model.batch_size * workers, most)
         speed: SpeedModel = AllReduceSpeed(model.seconds_per_sample, model.gradient_mb)
         if record.servers:
@@ -260,7 +263,7 @@ class Assumptions:
         Raises
         ------
         InvalidTrace
-            If the trace spans more than ``LONGEST_HORIZON`` slots.
+            If the trace spans more than ``LONGEST_HORIZON`` slots, or no job is within the bounds of the model.
         """
         records = list(records)
         horizon = max(map(self.end, records))
@@ -269,14 +272,24 @@ class Assumptions:
                 f"{path}: trace must span at most {LONGEST_HORIZON} slots of {self.slot_seconds:g} s, "
                 f"got {horizon}; take longer slots, or look for a time stamp out of place"
             )
-        jobs = sorted((self.job(record, gpu=gpu) for record in records), key=lambda job: job.arrival)
+        counted = Counter(skipped)
+        jobs = []
+        for record in records:
+            try:
+                jobs.append(self.job(record, gpu=gpu))
+            except InvalidJob:  # only counts of workers and servers are not in bounds yet
+                counted["jobs: more servers, or more to a worker, than a job may have"] += 1
+                counted["rows: of a job left out"] += record.workers + record.servers
+        if not jobs:
+            raise InvalidTrace(f"{path}: must have at least 1 job of at most {LARGEST_WORKERS} servers, got 0")
+        jobs.sort(key=lambda job: job.arrival)
         return Workload(
             jobs=tuple(jobs),
             format=kind,
             slot_seconds=self.slot_seconds,
             horizon=horizon,
             assumed=self.described() | dict(assumed),
-            skipped={reason: count for reason, count in sorted(skipped.items()) if count},
+            skipped={reason: count for reason, count in sorted(counted.items()) if count},
         )
 
     def _utility(self, rng: np.random.Generator, shortest: float, worker_hours: float) -> Sigmoid:
