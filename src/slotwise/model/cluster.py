@@ -129,6 +129,12 @@ class Cluster:
         """Grain of each resource, in its own unit: (R,)."""
         return np.array([grain_of(resource) for resource in self.resources])
 
+    @property
+    def mean_capacity(self) -> npt.NDArray[np.float64]:
+        """What the mean machine has of each resource, (R,) > 0; 1 where no machine has any, so that it can divide."""
+        mean = self.capacity.mean(axis=0)
+        return np.where(mean > 0, mean, 1.0)
+
     def share(self, fraction: float) -> Cluster:
         """Return a part of the machines, evenly over the classes.
 

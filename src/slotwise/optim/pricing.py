@@ -115,11 +115,6 @@ class _Highest:
             self.log_high = np.maximum(self.log_high, math.log(bid.utility) - log_least)
 
 
-def _mean_capacity(cluster: Cluster) -> Floats:
-    mean = cluster.capacity.mean(axis=0)
-    return np.where(mean > 0, mean, 1.0)
-
-
 class Scale:
     """``--prices scale=X``: an empty machine costs X a slot, spread evenly over its resources.
 
@@ -134,7 +129,7 @@ class Scale:
     def __init__(self, cluster: Cluster, machine_cost: float) -> None:
         if not (math.isfinite(machine_cost) and machine_cost > 0):
             raise InvalidInput(f"prices scale must be > 0 and finite, got {machine_cost!r}")
-        mean = _mean_capacity(cluster)
+        mean = cluster.mean_capacity
         self._log_low = math.log(machine_cost) - np.log(len(mean) * mean)
         self._highest = _Highest(len(mean))
 
@@ -169,7 +164,7 @@ class Learnt:
             raise InvalidInput(f"prices learnt must be > 0 and finite, got {share!r}")
         self._machines = len(cluster)
         self._share = share
-        mean = _mean_capacity(cluster)
+        mean = cluster.mean_capacity
         self._log_spread = np.log(len(mean) * mean)
         self._highest = _Highest(len(mean))
         self._falling: list[float] = []
@@ -215,7 +210,7 @@ class Literal:
     """
 
     def __init__(self, cluster: Cluster, bids: Sequence[Bid], horizon: int) -> None:
-        mean = _mean_capacity(cluster)
+        mean = cluster.mean_capacity
         highest = _Highest(len(mean))
         for bid in bids:
             highest.see(bid)

@@ -103,10 +103,9 @@ class Surveyor:
         self.cluster = cluster
         self.slot_seconds = slot_seconds
         self._empty = Ledger(cluster, 1)
-        mean = cluster.capacity.mean(axis=0)
-        self._mean: Floats = np.where(mean > 0, mean, 1.0)
+        self._mean: Floats = cluster.mean_capacity
         # On an empty cluster all that counts is what fits; any positive prices do.
-        self._flat = Prices(-np.log(self._mean * len(mean)), np.zeros(len(mean)))
+        self._flat = Prices(-np.log(self._mean * len(self._mean)), np.zeros(len(self._mean)))
 
     def survey(self, job: Job, end: int) -> Request:
         """Return the request of a job that must finish before slot ``end``; one that cannot finish says why."""

@@ -23,7 +23,17 @@ from slotwise.model.ledger import LedgerView
 from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Prices
 
-__all__ = ["Ask", "Curves", "exact_costs", "exact_curves", "exact_place", "sweep_costs", "sweep_curves", "sweep_place"]
+__all__ = [
+    "Ask",
+    "Curves",
+    "exact_costs",
+    "exact_curves",
+    "exact_place",
+    "one",
+    "sweep_costs",
+    "sweep_curves",
+    "sweep_place",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -448,7 +458,7 @@ def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> None:
     for x in _levels(listed, by_a):
         _servers_first(listed, ask, by_a, x, costs, better, -1, servers_at)
     if costs[0] == np.inf and _worth_a_search(listed, ask):
-        smallest = _one(ask, 0)
+        smallest = one(ask, 0)
         costs[0] = _exact_table(listed, smallest, False)[0, ask.servers[0], ask.workers[0]]
         better[0] = _SEARCHED
 
@@ -573,8 +583,8 @@ def _costs(
 
 
 @_compiled
-def _one(ask: Ask, k: int) -> Ask:
-    """Return the same job with one configuration only."""
+def one(ask: Ask, k: int) -> Ask:
+    """Return the same job with one configuration only, to be costed and placed (it has no order for curves)."""
     return Ask(
         ask.workers[k : k + 1],
         ask.servers[k : k + 1],
@@ -657,7 +667,7 @@ def _place(
         if not exact:
             _across(listed, ask, costs, better)
         if exact or better[k] == _SEARCHED:
-            _place_exactly(listed, _one(ask, k), workers_at, servers_at)
+            _place_exactly(listed, one(ask, k), workers_at, servers_at)
         else:
             _place_swept(listed, ask, k, better[k], workers_at, servers_at)
     used = np.flatnonzero(workers_at + servers_at)

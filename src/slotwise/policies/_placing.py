@@ -14,7 +14,7 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Ask, sweep_costs, sweep_place
+from slotwise.optim.slot import one, sweep_costs, sweep_place
 
 __all__ = ["Free", "fixed_choice", "pack"]
 
@@ -40,9 +40,8 @@ class Free:
         self._ledger = Ledger(cluster, 1)
         for machine in np.flatnonzero((capacity != cluster.grains).any(axis=1)):
             self._ledger.lose(int(machine))
-        mean = cluster.capacity.mean(axis=0)
-        resources = len(mean)
-        self._prices = Prices(-np.log(np.where(mean > 0, mean, 1.0) * resources), np.full(resources, -1.0))
+        resources = len(cluster.resources)
+        self._prices = Prices(-np.log(cluster.mean_capacity * resources), np.full(resources, -1.0))
 
     def fixed_choice(self, job: Job) -> int:
         """Return the configuration that a job of fixed size runs with (see the function of that name)."""
@@ -59,18 +58,7 @@ class Free:
 
     def fit(self, job_id: str, choice: int) -> Placement | None:
         """Place a job's configuration (index into its ``ask``) and take what it needs; None if it does not fit."""
-        request = self._requests[job_id]
-        whole = request.ask
-        ask = Ask(
-            whole.workers[choice : choice + 1],
-            whole.servers[choice : choice + 1],
-            np.ascontiguousarray(whole.samples[:, choice : choice + 1]),
-            np.arange(2, dtype=np.int64),
-            whole.worker,
-            whole.server,
-            whole.worker_amount,
-            whole.server_amount,
-        )
+        ask = one(self._requests[job_id].ask, choice)
         inside, across = sweep_costs(self._ledger.view, 0, ask, self._prices)
         level = 0 if np.isfinite(inside[0]) else 1
         if level == 1 and not np.isfinite(across[0]):
