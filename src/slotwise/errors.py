@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["InvalidCluster", "InvalidInput", "InvalidJob", "InvalidTrace", "Overcommitted", "SlotwiseError"]
+__all__ = ["InvalidCluster", "InvalidInput", "InvalidJob", "InvalidTrace", "Overcommitted", "SlotwiseError", "SolverFailed"]
 
 
 class SlotwiseError(Exception):
@@ -27,3 +27,7 @@ class InvalidTrace(InvalidInput):
 
 class Overcommitted(SlotwiseError):
     """A commitment asks a machine for more than it has left; nothing was changed."""
+
+
+class SolverFailed(SlotwiseError):
+    """The LP or MILP solver ended in a way that says nothing of the program it was given."""

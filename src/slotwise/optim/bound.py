@@ -1,0 +1,329 @@
+"""A certified upper bound on what any scheduler can earn, one that knows the future included.
+
+For any prices p >= 0 of each resource in each slot, over the summed capacity C of all machines,
+
+    sum over t, r of p_r[t] C^r  +  sum over jobs of max(0, max over t of u(t) - kappa(t, p))
+
+is at least the utility that any schedule of the jobs earns (weak duality), if kappa is a true lower bound on the cost
+of completing by t: see ``slotwise.optim.hull``. Any prices give a bound. The best ones are found by column generation:
+a master linear program chooses among relaxed schedules, its duals are new prices, and every job answers them with its
+cheapest relaxed schedule.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.errors import InvalidInput
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.optim.hull import Claim, best, schedule
+from slotwise.optim.program import LinearProgram, Matrix, Status
+from slotwise.optim.request import TOLERANCE
+from slotwise.units import grains
+
+__all__ = ["Bound", "Relaxed", "upper_bound"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_ALIKE = 1e-12
+"""Needs of a sample this close, as a share, are equal: the same rate, computed from more workers."""
+_MARGIN = 1e-9
+"""Share by which a bound is raised, for what rounding errors may have taken off it."""
+_LEAST_USE = 1e-15
+"""Shares of the cluster below this are left out of the master program; the bound does not rest on it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """An upper bound, with the prices that prove it.
+
+    Attributes
+    ----------
+    value : float
+        No schedule of the jobs earns more.
+    prices : (T, R) float64
+        Utility per unit of a resource and slot, >= 0: the certificate. ``Relaxed.certify(prices)`` is ``value``.
+    least : float
+        What some relaxed schedule earns: no prices give a bound below this.
+    rounds : int
+        Of column generation so far.
+    """
+
+    value: float
+    prices: Floats
+    least: float
+    rounds: int
+
+    @property
+    def gap(self) -> float:
+        """How much better other prices could still be, as a share of the value."""
+        return max(0.0, 1.0 - self.least / self.value) if self.value > 0 else 0.0
+
+
+class Relaxed:
+    """Jobs that may use every resource of all machines as if it were one machine's, in any fraction.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        All of them; those that cannot finish even so are left out.
+    cluster : Cluster
+        The machines.
+    horizon : int
+        T, >= 1.
+    slot_seconds : float
+        Length of a slot, > 0.
+
+    Attributes
+    ----------
+    claims : list of Claim
+        The jobs that remain, utilities as shares of ``scale``.
+    scale : float
+        Largest utility of any of them.
+    capacity : (R,) float64
+        What all machines together have of each resource, in its own unit.
+    """
+
+    def __init__(self, jobs: Sequence[Job], cluster: Cluster, horizon: int, slot_seconds: float) -> None:
+        if horizon < 1:
+            raise InvalidInput(f"horizon must be >= 1, got {horizon}")
+        if not (math.isfinite(slot_seconds) and slot_seconds > 0):
+            raise InvalidInput(f"slot_seconds must be > 0 and finite, got {slot_seconds!r}")
+        self.horizon = horizon
+        self.capacity: Floats = cluster.grains.sum(axis=0) * cluster.grain
+        surveyed = (_claim(job, cluster, horizon, slot_seconds) for job in jobs)
+        claims = [claim for claim in surveyed if claim is not None]
+        self.scale = max((float(claim.utility[0]) for claim in claims), default=1.0)
+        self.claims = [claim._replace(utility=claim.utility / self.scale) for claim in claims]
+
+    @property
+    def size(self) -> int:
+        """Slots in which a job might run, over all jobs: what a round looks at, at most."""
+        return sum(len(claim.utility) for claim in self.claims)
+
+    def certify(self, prices: Floats) -> float:
+        """Return the bound that prices prove.
+
+        Parameters
+        ----------
+        prices : (T, R) float64
+            Utility per unit of a resource and slot, >= 0.
+
+        Raises
+        ------
+        InvalidInput
+            If they are negative, not finite or of another shape.
+        """
+        shape = (self.horizon, len(self.capacity))
+        if prices.shape != shape:
+            raise InvalidInput(f"prices must have shape (slots, resources) = {shape}, got {prices.shape}")
+        if not (np.isfinite(prices) & (prices >= 0)).all():
+            raise InvalidInput("prices must be >= 0 and finite")
+        return self._value(prices * self.capacity / self.scale)[0]
+
+    def _value(self, prices: Floats) -> tuple[float, list[int]]:
+        """Return the bound at prices of the whole cluster, in shares of the scale, and each job's completion."""
+        answers = [best(claim, prices) for claim in self.claims]
+        total = math.fsum(prices.reshape(-1)) + math.fsum(payoff for payoff, _ in answers)
+        return total * self.scale * (1.0 + _MARGIN), [completion for _, completion in answers]
+
+    def improve(self, gap: float = 1e-3, rounds: int = 500) -> Iterator[Bound]:
+        """Yield bounds, each at least as good as the one before.
+
+        Parameters
+        ----------
+        gap : float
+            Stop where no prices can be better by more than this share, > 0.
+        rounds : int
+            Stop after so many, >= 1.
+
+        Yields
+        ------
+        Bound
+            One for each round. Stop at any time: every one of them holds.
+        """
+        if not gap > 0:
+            raise InvalidInput(f"gap must be > 0, got {gap!r}")
+        if rounds < 1:
+            raise InvalidInput(f"rounds must be >= 1, got {rounds}")
+        if not self.claims:
+            yield Bound(0.0, np.zeros((self.horizon, len(self.capacity))), 0.0, 0)
+            return
+        master = _Master(self.claims, self.horizon, len(self.capacity))
+        centre = point = self._first_prices()
+        value, least = math.inf, 0.0
+        for number in range(1, rounds + 1):
+            found, completions = self._value(point)
+            if found < value:
+                value, centre = found, point
+            paying = ((i, completion) for i, completion in enumerate(completions) if completion >= 0)
+            master.add([(i, completion, *schedule(self.claims[i], point, completion)) for i, completion in paying])
+            earned, duals = master.solve()
+            least = max(least, earned * self.scale)
+            unit = np.divide(self.scale, self.capacity, out=np.zeros_like(self.capacity), where=self.capacity > 0)
+            yield Bound(value, centre * unit, least, number)
+            if value - least <= gap * value:
+                return
+            # The duals alone jump from corner to corner; halfway to the best prices so far is where to look next.
+            point = (centre + duals) / 2.0
+
+    def _first_prices(self) -> Floats:
+        """Return the value of a slot of the cluster at which the jobs would fill it over the whole horizon.
+
+        The same in every slot: a fractional knapsack over the jobs by their value for the size of their thriftiest
+        point.
+        """
+        sizes, densities = [], []
+        for claim in self.claims:
+            used = np.outer(claim.workers, claim.worker) + np.outer(claim.servers, claim.server)
+            size = float((used.mean(axis=1) / claim.samples).min()) * claim.needed
+            sizes.append(size)
+            densities.append(float(claim.utility[0]) / size)
+        order = np.argsort(densities)[::-1]
+        reach = int(np.searchsorted(np.cumsum(np.array(sizes)[order]), self.horizon))
+        base = densities[order[reach]] if reach < len(order) else 0.0
+        return np.full((self.horizon, len(self.capacity)), base / len(self.capacity))
+
+
+class _Master:
+    """Choose among relaxed schedules: at most one a job in all, no resource beyond the cluster in any slot."""
+
+    def __init__(self, claims: Sequence[Claim], horizon: int, resources: int) -> None:
+        self._claims = claims
+        self._shape = (horizon, resources)
+        rows = horizon * resources + len(claims)
+        nothing = Matrix(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+        sides = np.full(rows, -np.inf), np.ones(rows)
+        self._program = LinearProgram(np.empty(0), nothing, *sides, np.empty(0), maximise=True)
+
+    def add(self, schedules: Sequence[tuple[int, int, Floats, Floats]]) -> None:
+        """Add (job, completion, workers, servers) each."""
+        horizon, resources = self._shape
+        starts, rows, values, gains = [0], [], [], []
+        for i, completion, workers, servers in schedules:
+            claim = self._claims[i]
+            used = (np.outer(workers, claim.worker) + np.outer(servers, claim.server)).reshape(-1)
+            entries = np.flatnonzero(used > _LEAST_USE)
+            rows += [entries + claim.arrival * resources, np.array([horizon * resources + i])]
+            values += [used[entries], np.ones(1)]
+            starts.append(starts[-1] + len(entries) + 1)
+            gains.append(claim.utility[completion])
+        if gains:
+            matrix = Matrix(np.array(starts), np.concatenate(rows), np.concatenate(values))
+            self._program.add(np.array(gains), matrix, np.full(len(gains), np.inf))
+
+    def solve(self) -> tuple[float, Floats]:
+        """Return what the best choice earns, and the prices of the cluster that go with it."""
+        solution = self._program.solve()
+        assert solution.status is Status.OPTIMAL  # choosing nothing is feasible, choosing all is the most
+        prices = np.maximum(solution.duals[: self._shape[0] * self._shape[1]], 0.0)
+        return solution.objective, prices.reshape(self._shape)
+
+
+def upper_bound(
+    jobs: Sequence[Job],
+    cluster: Cluster,
+    *,
+    horizon: int,
+    slot_seconds: float,
+    gap: float = 1e-3,
+    rounds: int = 500,
+) -> Bound:
+    """Return a certified upper bound on the utility that any scheduler can earn with these jobs.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        All jobs.
+    cluster : Cluster
+        The machines.
+    horizon : int
+        T, >= 1.
+    slot_seconds : float
+        Length of a slot, > 0.
+    gap : float
+        Stop where no prices can be better by more than this share, > 0.
+    rounds : int
+        Stop after so many rounds in any case.
+
+    Examples
+    --------
+    >>> import slotwise
+    >>> work = slotwise.paper(jobs=20, machines=10, horizon=10, seed=0)
+    >>> bound = slotwise.upper_bound(work.jobs, work.cluster, horizon=10, slot_seconds=work.slot_seconds)
+    >>> bound.gap <= 1e-3
+    True
+    """
+    *_, last = Relaxed(jobs, cluster, horizon, slot_seconds).improve(gap, rounds)
+    return last
+
+
+def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Claim | None:
+    """Return what a job may do in the relaxation; None if it cannot finish, or not for any value."""
+    # Planning charges a restart in every slot; it is really lost only where the placement changes.
+    full = replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, slot_seconds)
+    roles = [job.worker_demand, job.server_demand if full.servers.any() else {}]
+    if any(amount > 0 and resource not in cluster.resources for role in roles for resource, amount in role.items()):
+        return None
+    worker, server = (grains(cluster.vector(role), cluster.grain) for role in roles)
+    total = cluster.grains.sum(axis=0)
+    used = np.outer(full.workers, worker) + np.outer(full.servers, server)
+    # Where a configuration might fit, never where a search finds room for it.
+    inside = np.zeros(len(full), dtype=np.bool_)
+    for kind in np.unique(cluster.grains, axis=0):
+        inside |= (used <= kind).all(axis=1)
+    across = (used <= total).all(axis=1)
+    across &= (full.workers <= _room(cluster.grains, worker)) & (full.servers <= _room(cluster.grains, server))
+    samples = np.concatenate([full.samples[0][inside], full.samples[-1][across]])
+    workers = np.concatenate([full.workers[inside], full.workers[across]]).astype(np.float64)
+    servers = np.concatenate([full.servers[inside], full.servers[across]]).astype(np.float64)
+    kept = _undominated(samples, workers, servers)
+    needed = job.workload * (1.0 - TOLERANCE)
+    slots = horizon - job.arrival
+    if slots < 1 or not kept or samples[kept[-1]] * slots < needed:
+        return None
+    utility = job.utility.values(slots)
+    if utility[max(0, math.ceil(needed / samples[kept[-1]]) - 1)] <= 0:
+        return None
+    shares = [np.divide(demand, total, out=np.zeros_like(demand), where=total > 0) for demand in (worker, server)]
+    return Claim(job.arrival, needed, utility, samples[kept], workers[kept], servers[kept], shares[0], shares[1])
+
+
+def _room(capacity: Floats, demand: Floats) -> float:
+    """Return how many of one role fit on all machines when nothing else is there."""
+    needs = demand > 0
+    if not needs.any():
+        return math.inf
+    return float(np.floor(capacity[:, needs] / demand[needs]).min(axis=1).sum())
+
+
+def _undominated(samples: Floats, workers: Floats, servers: Floats) -> list[int]:
+    """Return the points that no part of a larger point beats at any prices, samples rising.
+
+    A point is beaten if another has at least its samples, and no more workers and no more servers a sample.
+    """
+    # Of the points so far, those with the fewest workers a sample for their servers a sample: the former rise along the
+    # list and the latter fall.
+    front: list[tuple[float, float]] = []
+    kept = []
+    for j in np.lexsort((servers, workers, -samples)).tolist():
+        if samples[j] <= 0:
+            break
+        w, s = workers[j] / samples[j], servers[j] / samples[j]
+        at = bisect.bisect_right(front, (w * (1.0 + _ALIKE), math.inf))
+        if at and front[at - 1][1] <= s * (1.0 + _ALIKE):
+            continue
+        at = end = bisect.bisect_left(front, (w, s))
+        while end < len(front) and front[end][1] >= s:
+            end += 1
+        front[at:end] = [(w, s)]
+        kept.append(j)
+    return kept[::-1]
