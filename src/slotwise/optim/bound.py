@@ -16,6 +16,7 @@ import bisect
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,13 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
+from slotwise.model.speed import Configurations
 from slotwise.optim.hull import Claim, best, schedule
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import TOLERANCE
 from slotwise.units import grains
 
-__all__ = ["Bound", "Relaxed", "upper_bound"]
+__all__ = ["Bound", "Possible", "Relaxed", "possible", "upper_bound"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -84,10 +86,12 @@ class Relaxed:
 
     Attributes
     ----------
+    jobs : list of Job
+        Those that remain.
     claims : list of Claim
-        The jobs that remain, utilities as shares of ``scale``.
+        The same in arrays, utilities as shares of ``scale``.
     scale : float
-        Largest utility of any of them.
+        Largest utility that any of them can finish with.
     capacity : (R,) float64
         What all machines together have of each resource, in its own unit.
     """
@@ -99,10 +103,12 @@ class Relaxed:
             raise InvalidInput(f"slot_seconds must be > 0 and finite, got {slot_seconds!r}")
         self.horizon = horizon
         self.capacity: Floats = cluster.grains.sum(axis=0) * cluster.grain
-        surveyed = (_claim(job, cluster, horizon, slot_seconds) for job in jobs)
-        claims = [claim for claim in surveyed if claim is not None]
-        self.scale = max((float(claim.utility[0]) for claim in claims), default=1.0)
-        self.claims = [claim._replace(utility=claim.utility / self.scale) for claim in claims]
+        surveyed = [(job, _claim(job, cluster, horizon, slot_seconds)) for job in jobs]
+        found = [(job, claim) for job, claim in surveyed if claim is not None]
+        self.jobs = [job for job, _ in found]
+        # Scaled by what can be earned: a solver's tolerances are absolute.
+        self.scale = max((float(claim.utility[claim.earliest]) for _, claim in found), default=1.0)
+        self.claims = [claim._replace(utility=claim.utility / self.scale) for _, claim in found]
 
     @property
     def size(self) -> int:
@@ -186,7 +192,7 @@ class Relaxed:
             used = np.outer(claim.workers, claim.worker) + np.outer(claim.servers, claim.server)
             size = float((used.mean(axis=1) / claim.samples).min()) * claim.needed
             sizes.append(size)
-            densities.append(float(claim.utility[0]) / size)
+            densities.append(float(claim.utility[claim.earliest]) / size)
         order = np.argsort(densities)[::-1]
         reach = int(np.searchsorted(np.cumsum(np.array(sizes)[order]), self.horizon))
         base = densities[order[reach]] if reach < len(order) else 0.0
@@ -266,22 +272,46 @@ def upper_bound(
     return last
 
 
-def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Claim | None:
-    """Return what a job may do in the relaxation; None if it cannot finish, or not for any value."""
-    # Planning charges a restart in every slot; it is really lost only where the placement changes.
+class Possible(NamedTuple):
+    """What a job might run with, wherever an empty cluster might hold it."""
+
+    configurations: Configurations
+    """Restarts are not charged: planning charges them in every slot, but they are lost only where a placement changes."""
+    inside: npt.NDArray[np.bool_]
+    """(K,) which ones some machine holds."""
+    across: npt.NDArray[np.bool_]
+    """(K,) which ones the totals of all machines do not rule out."""
+    worker: Floats
+    """(R,) grains of one worker."""
+    server: Floats
+    """(R,) grains of one server."""
+
+
+def possible(job: Job, cluster: Cluster, slot_seconds: float) -> Possible | None:
+    """Return what a job might run with on a cluster; None if it needs a resource that there is none of.
+
+    A configuration is ruled out by what must hold of any placement, never because a search found no room for it.
+    """
     full = replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, slot_seconds)
     roles = [job.worker_demand, job.server_demand if full.servers.any() else {}]
     if any(amount > 0 and resource not in cluster.resources for role in roles for resource, amount in role.items()):
         return None
     worker, server = (grains(cluster.vector(role), cluster.grain) for role in roles)
-    total = cluster.grains.sum(axis=0)
     used = np.outer(full.workers, worker) + np.outer(full.servers, server)
-    # Where a configuration might fit, never where a search finds room for it.
     inside = np.zeros(len(full), dtype=np.bool_)
     for kind in np.unique(cluster.grains, axis=0):
         inside |= (used <= kind).all(axis=1)
-    across = (used <= total).all(axis=1)
+    across = (used <= cluster.grains.sum(axis=0)).all(axis=1)
     across &= (full.workers <= _room(cluster.grains, worker)) & (full.servers <= _room(cluster.grains, server))
+    return Possible(full, inside, across, worker, server)
+
+
+def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Claim | None:
+    """Return what a job may do in the relaxation; None if it cannot finish, or not for any value."""
+    found = possible(job, cluster, slot_seconds)
+    if found is None:
+        return None
+    full, inside, across = found.configurations, found.inside, found.across
     samples = np.concatenate([full.samples[0][inside], full.samples[-1][across]])
     workers = np.concatenate([full.workers[inside], full.workers[across]]).astype(np.float64)
     servers = np.concatenate([full.servers[inside], full.servers[across]]).astype(np.float64)
@@ -291,10 +321,12 @@ def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Cla
     if slots < 1 or not kept or samples[kept[-1]] * slots < needed:
         return None
     utility = job.utility.values(slots)
-    if utility[max(0, math.ceil(needed / samples[kept[-1]]) - 1)] <= 0:
+    earliest = max(0, math.ceil(needed / samples[kept[-1]]) - 1)
+    if utility[earliest] <= 0:
         return None
-    shares = [np.divide(demand, total, out=np.zeros_like(demand), where=total > 0) for demand in (worker, server)]
-    return Claim(job.arrival, needed, utility, samples[kept], workers[kept], servers[kept], shares[0], shares[1])
+    total = cluster.grains.sum(axis=0)
+    shares = [np.divide(d, total, out=np.zeros_like(d), where=total > 0) for d in (found.worker, found.server)]
+    return Claim(job.arrival, needed, earliest, utility, samples[kept], workers[kept], servers[kept], shares[0], shares[1])
 
 
 def _room(capacity: Floats, demand: Floats) -> float:

@@ -26,6 +26,8 @@ class Claim(NamedTuple):
     arrival: int
     needed: float
     """Samples to train, > 0."""
+    earliest: int
+    """Slots from arrival to the earliest completion, >= 0."""
     utility: Floats
     """(D,) of completing D slots from arrival on; never rising, >= 0."""
     samples: Floats

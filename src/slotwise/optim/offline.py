@@ -1,0 +1,314 @@
+"""The offline optimum: the most that a scheduler which knows all jobs beforehand can earn, as a mixed-integer program.
+
+The model of section 3 of the paper as it stands, with whole workers and servers on machines; for small cases only.
+
+=========================  ===========================================================================================
+variable                   meaning
+=========================  ===========================================================================================
+done[i, t]                 job i is finished by slot t; earns u(t) - u(t + 1), which adds up to u of its completion
+runs[i, t, g]              job i runs in slot t at location g: inside one machine, or across machines
+workers, servers[i, t, h]  how many are on machine h; each location has its own
+chosen[i, t, g, k]         which configuration it is; only where samples are not in proportion to workers
+=========================  ===========================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.schedule import Placement, Schedule
+from slotwise.optim.bound import Possible, Relaxed, possible
+from slotwise.optim.hull import Claim
+from slotwise.optim.program import LinearProgram, Matrix, Status
+from slotwise.optim.request import TOLERANCE
+
+__all__ = ["Optimum", "offline_optimum"]
+
+Floats = npt.NDArray[np.float64]
+
+_ALIKE = 1e-12
+"""Samples per worker this close, as a share, are in proportion to workers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """The best schedules that were found for all jobs together.
+
+    Attributes
+    ----------
+    value : float
+        Utility that they earn, recomputed from them.
+    bound : float
+        No schedules earn more (to the solver's tolerances): ``value`` if the program was solved to the end.
+    schedules : dict of str to Schedule
+        By job id, of the jobs that finish.
+    proven : bool
+        Whether the solver ended before its time limit.
+    """
+
+    value: float
+    bound: float
+    schedules: dict[str, Schedule]
+    proven: bool
+
+    @property
+    def gap(self) -> float:
+        """How much more than ``value`` might be possible, as a share of the bound."""
+        return max(0.0, 1.0 - self.value / self.bound) if self.bound > 0 else 0.0
+
+
+def offline_optimum(
+    jobs: Sequence[Job],
+    cluster: Cluster,
+    *,
+    horizon: int,
+    slot_seconds: float,
+    seconds: float | None = None,
+    gap: float = 0.0,
+) -> Optimum:
+    """Return the best schedules of all jobs together, all of them known beforehand.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        About ten; ids are distinct.
+    cluster : Cluster
+        About five machines.
+    horizon : int
+        T, about ten.
+    slot_seconds : float
+        Length of a slot, > 0.
+    seconds : float, optional
+        Time limit, > 0; what was found by then is returned with the gap that is left.
+    gap : float
+        Relative gap at which to stop, >= 0.
+    """
+    relaxed = Relaxed(jobs, cluster, horizon, slot_seconds)
+    if not relaxed.jobs:
+        return Optimum(0.0, 0.0, {}, True)
+    model = _Model(cluster, horizon)
+    plans = []
+    for job, claim in zip(relaxed.jobs, relaxed.claims, strict=True):
+        choices = possible(job, cluster, slot_seconds)
+        assert choices is not None  # or there would be no claim
+        plans.append((job, choices, model.add(job, choices, claim)))
+    solution = model.program().solve(seconds=seconds, gap=gap)
+    schedules: dict[str, Schedule] = {}
+    earned = []
+    for job, choices, plan in plans if len(solution.values) else []:
+        schedule = _read(job, choices, plan, solution.values)
+        if schedule is not None:
+            schedules[job.id] = schedule
+            earned.append(float(job.utility.values(horizon - job.arrival)[schedule.completion - job.arrival]))
+    value = math.fsum(earned)
+    return Optimum(value, max(value, solution.bound * relaxed.scale), schedules, solution.status is Status.OPTIMAL)
+
+
+@dataclass(slots=True)
+class _Location:
+    """The columns of one job in one slot at one location: inside a machine (level 0) or across machines."""
+
+    level: int
+    runs: int
+    workers: list[tuple[int, int]] = field(default_factory=list)
+    """(column, machine)."""
+    servers: list[tuple[int, int]] = field(default_factory=list)
+    """(column, machine)."""
+    chosen: list[tuple[int, int]] = field(default_factory=list)
+    """(column, configuration); empty where samples are in proportion to workers."""
+
+
+Plan = list[list[_Location]]
+"""Locations in each slot from a job's arrival on."""
+
+
+class _Model:
+    """The program under construction; machines are counted in shares of their capacities."""
+
+    def __init__(self, cluster: Cluster, horizon: int) -> None:
+        self._cluster = cluster
+        self._shares = np.divide(1.0, cluster.grains, out=np.zeros_like(cluster.grains), where=cluster.grains > 0)
+        machines, resources = cluster.grains.shape
+        self._gains: list[float] = []
+        self._most: list[float] = []
+        self._columns: list[int] = []
+        self._rows: list[int] = []
+        self._values: list[float] = []
+        # Rows of capacity come first: slot, machine, resource.
+        self._lower = [-math.inf] * (horizon * machines * resources)
+        self._upper = [1.0] * (horizon * machines * resources)
+
+    def _column(self, most: float, gain: float = 0.0) -> int:
+        self._gains.append(gain)
+        self._most.append(most)
+        return len(self._gains) - 1
+
+    def _row(self, lower: float, upper: float, entries: Sequence[tuple[int, float]]) -> None:
+        self._lower.append(lower)
+        self._upper.append(upper)
+        for column, value in entries:
+            self._put(len(self._lower) - 1, column, value)
+
+    def _put(self, row: int, column: int, value: float) -> None:
+        self._rows.append(row)
+        self._columns.append(column)
+        self._values.append(value)
+
+    def program(self) -> LinearProgram:
+        """Return the program; every column is whole."""
+        count = len(self._gains)
+        columns, rows = np.array(self._columns, dtype=np.int64), np.array(self._rows, dtype=np.int64)
+        return LinearProgram(
+            np.array(self._gains),
+            Matrix.of(columns, rows, np.array(self._values), count),
+            np.array(self._lower),
+            np.array(self._upper),
+            np.array(self._most),
+            maximise=True,
+            integer=np.ones(count, dtype=np.bool_),
+        )
+
+    def add(self, job: Job, choices: Possible, claim: Claim) -> Plan:
+        """Add a job, in the slots in which finishing it is worth anything."""
+        plan: Plan = []
+        trained: list[tuple[int, float]] = []
+        for d in range(int(np.count_nonzero(claim.utility > 0))):
+            locations, more = self._add_slot(job.arrival + d, choices, claim.needed)
+            plan.append(locations)
+            trained += more
+            gain = claim.utility[d] - (claim.utility[d + 1] if d + 1 < len(claim.utility) else 0.0)
+            if gain > 0 and d >= claim.earliest:
+                self._row(0.0, math.inf, [(self._column(1.0, gain), -1.0), *trained])
+        return plan
+
+    def _add_slot(self, t: int, choices: Possible, needed: float) -> tuple[list[_Location], list[tuple[int, float]]]:
+        """Add the locations of a job in a slot; return them, and (column, share of what it needs that this trains)."""
+        machines = range(len(self._cluster))
+        everywhere = [(0, [h], choices.inside) for h in machines] + [(1, list(machines), choices.across)]
+        locations: list[_Location] = []
+        trained: list[tuple[int, float]] = []
+        for level, among, allowed in everywhere:
+            location = self._add_location(t, level, among, choices, np.flatnonzero(allowed))
+            if location is None:
+                continue
+            locations.append(location)
+            samples = choices.configurations.samples[-level]
+            if location.chosen:
+                trained += [(column, samples[k] / needed) for column, k in location.chosen]
+            else:
+                each = samples[0] / choices.configurations.workers[0] / needed
+                trained += [(column, each) for column, _ in location.workers]
+        if len(locations) > 1:
+            self._row(-math.inf, 1.0, [(location.runs, 1.0) for location in locations])
+        return locations, trained
+
+    def _add_location(
+        self, t: int, level: int, machines: Sequence[int], choices: Possible, allowed: npt.NDArray[np.int64]
+    ) -> _Location | None:
+        full = choices.configurations
+        room = [[self._room(h, demand, most) for h in machines] for demand, most in self._roles(choices, allowed)]
+        if len(allowed) == 0 or sum(room[0]) < full.workers[0] or sum(room[1]) < full.servers[0]:
+            return None
+        location = _Location(level, self._column(1.0))
+        for demand, rooms, columns in zip(
+            (choices.worker, choices.server), room, (location.workers, location.servers), strict=True
+        ):
+            for h, most in zip(machines, rooms, strict=True):
+                if most > 0:
+                    columns.append((self._column(float(most)), h))
+                    self._take(t, h, columns[-1][0], demand)
+        workers = [(column, 1.0) for column, _ in location.workers]
+        servers = [(column, 1.0) for column, _ in location.servers]
+        ratio = _ratio(full.samples[-level], full.workers, full.servers)
+        if ratio is not None:
+            self._row(0.0, math.inf, [*workers, (location.runs, -float(full.workers[0]))])
+            self._row(-math.inf, 0.0, [*workers, (location.runs, -float(full.workers[allowed[-1]]))])
+            if ratio > 0:
+                self._row(0.0, math.inf, [*servers, *((column, -ratio) for column, _ in workers)])
+            return location
+        samples = full.samples[-level]
+        useful = [int(k) for k in allowed if samples[k] > max((samples[j] for j in allowed if j < k), default=0.0)]
+        location.chosen = [(self._column(1.0), k) for k in useful]
+        self._row(0.0, 0.0, [(location.runs, -1.0), *((column, 1.0) for column, _ in location.chosen)])
+        for columns, needs in (workers, full.workers), (servers, full.servers):
+            needed = [(column, -float(needs[k])) for column, k in location.chosen]
+            self._row(0.0, math.inf, [*columns, *needed])
+        return location
+
+    @staticmethod
+    def _roles(choices: Possible, allowed: npt.NDArray[np.int64]) -> list[tuple[Floats, int]]:
+        full = choices.configurations
+        last = allowed[-1] if len(allowed) else 0
+        return [(choices.worker, int(full.workers[last])), (choices.server, int(full.servers[last]))]
+
+    def _room(self, machine: int, demand: Floats, most: int) -> int:
+        """Return how many of one role fit on a machine alone, at most ``most``."""
+        some = demand > 0
+        return int(np.floor(self._cluster.grains[machine, some] / demand[some]).min(initial=most))
+
+    def _take(self, t: int, machine: int, column: int, demand: Floats) -> None:
+        """Let each unit of a column take its demand from a machine."""
+        machines, resources = self._cluster.grains.shape
+        for r in np.flatnonzero(demand).tolist():
+            self._put((t * machines + machine) * resources + r, column, demand[r] * self._shares[machine, r])
+
+
+def _ratio(samples: Floats, workers: npt.NDArray[np.int64], servers: npt.NDArray[np.int64]) -> float | None:
+    """Return servers a worker, if the servers of W are the least whole number >= ratio x W and samples go with W.
+
+    None if they do not, or if not every worker count in between is allowed.
+    """
+    each = samples / workers
+    if (np.diff(workers) != 1).any() or np.ptp(each) > _ALIKE * each.max():
+        return None
+    if not servers.any():
+        return 0.0
+    # Of all ratios that give enough servers the least.
+    ratio = float(((servers - 1) / workers).max())
+    upper = float((servers / workers).min())
+    if not ratio < upper:
+        return None
+    return upper
+
+
+def _read(job: Job, choices: Possible, plan: Plan, values: Floats) -> Schedule | None:
+    """Return the schedule that a solution holds, up to the slot in which the job finishes; None if it does not."""
+    full = choices.configurations
+    slots, placements, samples = [], [], []
+    left = job.workload * (1.0 - TOLERANCE)
+    for d, locations in enumerate(plan):
+        for location in locations:
+            if values[location.runs] < 0.5:
+                continue
+            workers = {h: round(values[column]) for column, h in location.workers}
+            servers = {h: round(values[column]) for column, h in location.servers}
+            k = next((k for column, k in location.chosen if values[column] > 0.5), None)
+            if k is None:
+                k = int(np.flatnonzero(full.workers == sum(workers.values()))[0])
+            placement = _cut(workers, servers, int(full.workers[k]), int(full.servers[k]))
+            slots.append(job.arrival + d)
+            placements.append(placement)
+            # Where all of it happens to be in one machine, that machine's bandwidth is what it has.
+            samples.append(float(full.samples[0 if placement.level == 0 else -1, k]))
+            left -= samples[-1]
+            if left <= 0:
+                return Schedule(tuple(slots), tuple(placements), tuple(samples))
+    return None
+
+
+def _cut(workers: dict[int, int], servers: dict[int, int], most_workers: int, most_servers: int) -> Placement:
+    """Return a placement with exactly so many workers and servers, what is more cut back from the last machines."""
+    kept: dict[int, list[int]] = {}
+    for role, (counts, left) in enumerate([(workers, most_workers), (servers, most_servers)]):
+        for machine, count in counts.items():
+            here = min(left, count)
+            kept.setdefault(machine, [0, 0])[role] = here
+            left -= here
+    return Placement.of({machine: (w, s) for machine, (w, s) in kept.items()})
