@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["InvalidCluster", "InvalidInput", "InvalidJob", "InvalidTrace", "Overcommitted", "SlotwiseError", "SolverFailed"]
+__all__ = [
+    "InvalidCluster",
+    "InvalidInput",
+    "InvalidJob",
+    "InvalidTrace",
+    "Overcommitted",
+    "SlotwiseError",
+    "SolverFailed",
+]
 
 
 class SlotwiseError(Exception):

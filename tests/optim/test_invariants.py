@@ -18,9 +18,10 @@ from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
 from slotwise.model.speed import PaperSpeed
-from slotwise.optim.planner import Plan, Planner, solver
+from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import Prices, calibration
 from slotwise.optim.request import Request, Surveyor
+from slotwise.optim.solver import solver
 from slotwise.units import grains
 
 Floats = npt.NDArray[np.float64]

@@ -33,9 +33,10 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
-from slotwise.optim.planner import Exact, Plan, Planner, Sweep, placement_cost, solver
+from slotwise.optim.planner import Plan, Planner, placement_cost
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
+from slotwise.optim.solver import Exact, Sweep, solver
 
 Floats = npt.NDArray[np.float64]
 

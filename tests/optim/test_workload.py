@@ -194,6 +194,9 @@ class Given:
         self.taken.append((slot, choice))
         return Placement((0,), (choice + 1,), (0,))
 
+    def figures(self) -> dict[str, float | None]:
+        return {}
+
 
 def plan_given(slots: list[list[Point]], workload: float, grid: int, utility: float) -> tuple[Given, Plan | None]:
     """Plan over given curves; prices are next to nothing, so that no sample is thought dear."""
@@ -208,6 +211,7 @@ def plan_given(slots: list[list[Point]], workload: float, grid: int, utility: fl
         request.held,
         np.full(len(slots), utility),
         request.bid,
+        request.most_workers,
         request.most_samples,
         1,
     )

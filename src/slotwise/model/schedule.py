@@ -6,6 +6,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 __all__ = ["Decision", "Placement", "Reason", "Schedule"]
 
 
@@ -30,6 +33,13 @@ class Placement:
         """Build from {machine: (workers, servers)}; machines with neither are left out."""
         used = sorted(machine for machine, (w, s) in counts.items() if w or s)
         return cls(tuple(used), tuple(counts[m][0] for m in used), tuple(counts[m][1] for m in used))
+
+    @classmethod
+    def on(
+        cls, machines: npt.NDArray[np.int64], workers: npt.NDArray[np.int64], servers: npt.NDArray[np.int64]
+    ) -> Placement:
+        """Build from arrays of equal length, machines rising."""
+        return cls(tuple(machines.tolist()), tuple(workers.tolist()), tuple(servers.tolist()))
 
     @property
     def total_workers(self) -> int:

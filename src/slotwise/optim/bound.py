@@ -276,7 +276,7 @@ class Possible(NamedTuple):
     """What a job might run with, wherever an empty cluster might hold it."""
 
     configurations: Configurations
-    """Restarts are not charged: planning charges them in every slot, but they are lost only where a placement changes."""
+    """Without restarts: planning charges them in every slot, but they are lost only where a placement changes."""
     inside: npt.NDArray[np.bool_]
     """(K,) which ones some machine holds."""
     across: npt.NDArray[np.bool_]
@@ -326,7 +326,9 @@ def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Cla
         return None
     total = cluster.grains.sum(axis=0)
     shares = [np.divide(d, total, out=np.zeros_like(d), where=total > 0) for d in (found.worker, found.server)]
-    return Claim(job.arrival, needed, earliest, utility, samples[kept], workers[kept], servers[kept], shares[0], shares[1])
+    return Claim(
+        job.arrival, needed, earliest, utility, samples[kept], workers[kept], servers[kept], shares[0], shares[1]
+    )
 
 
 def _room(capacity: Floats, demand: Floats) -> float:

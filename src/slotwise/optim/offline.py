@@ -237,9 +237,9 @@ class _Model:
         useful = [int(k) for k in allowed if samples[k] > max((samples[j] for j in allowed if j < k), default=0.0)]
         location.chosen = [(self._column(1.0), k) for k in useful]
         self._row(0.0, 0.0, [(location.runs, -1.0), *((column, 1.0) for column, _ in location.chosen)])
-        for columns, needs in (workers, full.workers), (servers, full.servers):
+        for units, needs in (workers, full.workers), (servers, full.servers):
             needed = [(column, -float(needs[k])) for column, k in location.chosen]
-            self._row(0.0, math.inf, [*columns, *needed])
+            self._row(0.0, math.inf, [*units, *needed])
         return location
 
     @staticmethod
@@ -270,12 +270,9 @@ def _ratio(samples: Floats, workers: npt.NDArray[np.int64], servers: npt.NDArray
         return None
     if not servers.any():
         return 0.0
-    # Of all ratios that give enough servers the least.
-    ratio = float(((servers - 1) / workers).max())
-    upper = float((servers / workers).min())
-    if not ratio < upper:
-        return None
-    return upper
+    # S >= ratio x W asks for S servers of W workers, and not for S - 1 of them, if (S - 1) / W < ratio <= S / W.
+    ratio = float((servers / workers).min())
+    return ratio if float(((servers - 1) / workers).max()) < ratio else None
 
 
 def _read(job: Job, choices: Possible, plan: Plan, values: Floats) -> Schedule | None:

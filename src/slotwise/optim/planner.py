@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +12,11 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Schedule
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
+from slotwise.optim.slot import Curves
+from slotwise.optim.solver import SlotSolver, Sweep
 from slotwise.optim.workload import Program
 
-__all__ = ["Exact", "Plan", "Planner", "SlotSolver", "Sweep", "least_cost", "placement_cost", "solver"]
+__all__ = ["Plan", "Planner", "least_cost", "placement_cost"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,62 +31,6 @@ _MOST_STATES = 150_000_000
 _NEAR_MISS = 0.02
 """Plans that miss a payoff of zero by up to this share of the utility are still trimmed before the job is turned
 away."""
-
-
-class SlotSolver(Protocol):
-    """Solves the inner problem: one job in one slot."""
-
-    name: str
-
-    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
-        """Return the useful choices of ``count`` slots from ``first`` on."""
-        ...
-
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
-        ...
-
-
-class Sweep:
-    """Machines in order of cost, the default."""
-
-    name = "sweep"
-
-    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
-        """Return the useful choices of ``count`` slots from ``first`` on."""
-        return sweep_curves(ledger.view, first, count, request.ask, prices)
-
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
-        return _placement(*sweep_place(ledger.view, slot, request.ask, choice, prices))
-
-
-class Exact:
-    """Dynamic program over machines; its time grows with machines x workers x servers squared."""
-
-    name = "exact"
-
-    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
-        """Return the useful choices of ``count`` slots from ``first`` on."""
-        return exact_curves(ledger.view, first, count, request.ask, prices)
-
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
-        return _placement(*exact_place(ledger.view, slot, request.ask, choice, prices))
-
-
-def solver(name: str) -> SlotSolver:
-    """Return the solver that ``--solver`` names.
-
-    Raises
-    ------
-    InvalidInput
-        If there is none of that name.
-    """
-    solvers: dict[str, type[Sweep] | type[Exact]] = {"sweep": Sweep, "exact": Exact}
-    if name not in solvers:
-        raise InvalidInput(f"solver must be {' or '.join(solvers)}, got {name!r}")
-    return solvers[name]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +242,3 @@ def placement_cost(placement: Placement, slot: int, request: Request, ledger: Le
     price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines])
     workers = np.dot(placement.workers, price @ request.ask.worker_amount)
     return float(workers + np.dot(placement.servers, price @ request.ask.server_amount))
-
-
-def _placement(
-    machines: npt.NDArray[np.int64], workers: npt.NDArray[np.int64], servers: npt.NDArray[np.int64]
-) -> Placement:
-    return Placement(tuple(machines.tolist()), tuple(workers.tolist()), tuple(servers.tolist()))

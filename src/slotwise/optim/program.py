@@ -127,13 +127,13 @@ class LinearProgram:
             kinds = highspy.HighsVarType
             program.integrality_ = [kinds.kInteger if whole else kinds.kContinuous for whole in integer]
         self._whole = integer is not None and bool(integer.any())
-        self._highs = highspy.Highs()
+        self._highs: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]  # has no types of its own
         self._highs.silent()
         # Threads would make the outcome depend on the machine.
         self._set("threads", 1)
         self._check(self._highs.passModel(program), "reading the program")
 
-    def _set(self, option: str, value: object) -> None:
+    def _set(self, option: str, value: float) -> None:
         self._check(self._highs.setOptionValue(option, value), f"setting {option}")
 
     def _check(self, status: object, doing: str) -> None:
@@ -154,7 +154,8 @@ class LinearProgram:
 
     def set_rows(self, rows: Ints, lower: Floats, upper: Floats) -> None:
         """Change both sides of some rows."""
-        self._check(self._highs.changeRowsBounds(len(rows), rows.astype(np.int32), lower, upper), "changing rows")
+        for row, low, high in zip(rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            self._check(self._highs.changeRowBounds(row, low, high), "changing rows")
 
     def add(self, costs: Floats, matrix: Matrix, upper: Floats) -> None:
         """Add columns over the rows that there are."""

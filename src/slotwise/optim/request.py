@@ -46,6 +46,8 @@ class Request:
         u(0) ... u(D - 1), where arrival + D is the horizon; never rising.
     bid : Bid
         What pricing needs to know.
+    most_workers : int
+        Most workers that it may have, whatever the cluster holds (F at most).
     most_samples : float
         Most samples that an empty cluster trains in a slot; 0 if it holds no configuration.
     fewest_slots : int
@@ -63,6 +65,7 @@ class Request:
     held: npt.NDArray[np.bool_]
     utility: Floats
     bid: Bid
+    most_workers: int
     most_samples: float
     fewest_slots: int
     reason: Reason | None = None
@@ -142,7 +145,9 @@ class Surveyor:
             _least_positive(ask.worker_amount, ask.server_amount if ask.servers[-1] > 0 else ask.worker_amount),
             job.arrival,
         )
-        return Request(job.id, job.arrival, job.workload, ask, held, utility, bid, most, fewest, reason, detail)
+        return Request(
+            job.id, job.arrival, job.workload, ask, held, utility, bid, job.most_workers, most, fewest, reason, detail
+        )
 
     def _share_time(self, ask: Ask, workload: float) -> Floats:
         """Return resource-time, in machine-slots of a mean machine, of the thriftiest configuration.

@@ -26,6 +26,7 @@ from slotwise.optim.pricing import Prices
 __all__ = [
     "Ask",
     "Curves",
+    "curve",
     "exact_costs",
     "exact_curves",
     "exact_place",
@@ -706,3 +707,19 @@ def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Pric
     """Return machines, workers and servers of a choice that an exact curve holds."""
     machines, workers, servers = _place(view, slot, ask, choice, prices.log_low, prices.log_ratio, True)
     return machines, workers, servers
+
+
+def curve(ask: Ask, inside: Floats, across: Floats) -> tuple[Floats, Floats, Ints]:
+    """Return samples, costs and choices of the useful configurations of a slot, given what each costs.
+
+    Parameters
+    ----------
+    ask : Ask
+        Of the job.
+    inside, across : (K,) float64
+        Cost of each configuration inside one machine and across machines, +inf where it does not fit.
+    """
+    most = 2 * len(ask.workers)
+    samples, costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
+    kept = _curve(ask, inside, across, samples, costs, choices)
+    return samples[:kept], costs[:kept], choices[:kept]

@@ -83,6 +83,10 @@ class Policy(abc.ABC):
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Return who runs where in ``state.slot``; jobs left out pause."""
 
+    def figures(self) -> Mapping[str, float | None]:
+        """Return what the policy counted on its own account, for reports; nothing by default."""
+        return {}
+
 
 class CommitAtArrival(Policy):
     """A policy that commits a whole schedule on arrival, and then only carries it out."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from slotwise.errors import InvalidInput
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
-from slotwise.optim.planner import Planner, solver
+from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Surveyor
+from slotwise.optim.solver import solver
 from slotwise.policies._base import Policy
 from slotwise.policies.drf import Drf
 from slotwise.policies.fifo import Fifo
@@ -33,7 +35,9 @@ def make(
     horizon: int,
     prices: str = "learnt",
     slot_solver: str = "sweep",
+    rounding: Mapping[str, Any] | None = None,
     grid: int = 500,
+    seed: int = 0,
 ) -> Policy:
     """Return a new policy.
 
@@ -52,9 +56,13 @@ def make(
     prices : str
         ``learnt``, ``learnt=X``, ``literal`` or ``scale=X``.
     slot_solver : str
-        ``sweep`` or ``exact``.
+        ``sweep``, ``exact`` or ``reference``.
+    rounding : mapping, optional
+        ``delta``, ``gain`` and ``attempts`` of the reference solver, see ``slotwise.optim.relaxation.Reference``.
     grid : int
         Least number of workload steps of the program over slots, >= 1.
+    seed : int
+        Of the reference solver's draws, >= 0.
 
     Raises
     ------
@@ -63,7 +71,7 @@ def make(
     """
     # Looked at even where a policy uses neither, so that a mistake never passes unnoticed.
     calibration(prices, cluster, [], horizon)
-    planner = Planner(solver(slot_solver), grid)
+    planner = Planner(solver(slot_solver, seed=seed, **(rounding or {})), grid)
     if name == "pdors":
         bids = []
         if prices == "literal":

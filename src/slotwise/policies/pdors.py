@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -84,3 +85,7 @@ class PdOrs(CommitAtArrival):
                 False, reason=Reason.MACHINE_LOST, detail="what is left of the cluster cannot train the rest in time"
             )
         return Decision(True, plan.schedule, plan.utility, plan.cost)
+
+    def figures(self) -> Mapping[str, float | None]:
+        """Return what the slot solver counted."""
+        return self.planner.solver.figures()

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from slotwise.sim.metrics import JobRecord, Run
 
-__all__ = ["print_run"]
+__all__ = ["print_figures", "print_run"]
 
 _WIDTH = 140
 """Columns where the output is no terminal."""
@@ -38,6 +38,22 @@ def print_run(report: Mapping[str, Any], run: Run, console: Console | None = Non
     if 0 < len(run.records) <= _MOST_ANSWERS:
         console.print(_answers(run))
         console.print()
+    print_figures(report, console)
+
+
+def print_figures(report: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print the figures of a command, and what was assumed and skipped.
+
+    Parameters
+    ----------
+    report : mapping
+        Its fields of ``--json``.
+    console : rich.console.Console, optional
+        Where to; standard output by default.
+    """
+    console = Console() if console is None else console
+    if not console.is_terminal:
+        console.width = _WIDTH
     figures = Table(show_header=False, box=None, pad_edge=False)
     for name, value in report.items():
         if name in ("assumed", "skipped"):

@@ -86,6 +86,8 @@ class Run:
         Share of each resource in use, of the whole cluster over the whole horizon; 0 where there is none of it.
     decision_times : (n,) float64
         Seconds of each decision.
+    rounding : mapping of str to float
+        What the reference solver counted; empty with any other.
     """
 
     policy: str
@@ -96,6 +98,7 @@ class Run:
     records: Mapping[str, JobRecord]
     utilization: Mapping[str, float]
     decision_times: Floats
+    rounding: Mapping[str, float | None] = field(default_factory=dict)
 
     def schedule(self, job_id: str) -> Schedule | None:
         """Return what was committed for a job at its arrival.
@@ -145,6 +148,7 @@ class Run:
                 "p99": _quantile(self.decision_times, 0.99),
                 "max": _quantile(self.decision_times, 1.0),
             },
+            "rounding": dict(self.rounding) or None,
         }
 
     @staticmethod
@@ -225,8 +229,8 @@ class Recorder:
         record = self._records[job_id]
         record.completed, record.utility = slot, utility
 
-    def finish(self) -> Run:
-        """Return the run."""
+    def finish(self, counted: Mapping[str, float | None]) -> Run:
+        """Return the run; ``counted`` is what the policy has to say of itself."""
         offered = self.cluster.capacity.sum(axis=0) * self.horizon
         used = np.zeros(len(offered)) if self._used is None else self._used * self.cluster.grain
         shares = np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)
@@ -239,4 +243,5 @@ class Recorder:
             self._records,
             dict(zip(self.cluster.resources, shares.tolist(), strict=True)),
             np.array(self._times),
+            counted,
         )

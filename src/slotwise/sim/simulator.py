@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from slotwise.errors import InvalidInput
 from slotwise.events import (
@@ -46,6 +47,7 @@ def simulate(
     seed: int = 0,
     prices: str = "learnt",
     slot_solver: str = "sweep",
+    rounding: Mapping[str, Any] | None = None,
     grid: int = 500,
     log: Log | None = None,
     progress: Callable[[int], None] | None = None,
@@ -66,7 +68,7 @@ def simulate(
         Length of a slot, > 0.
     seed : int
         For policies that draw.
-    prices, slot_solver, grid
+    prices, slot_solver, rounding, grid
         For a policy given by name, see ``slotwise.policies.catalogue.make``.
     log : callable, optional
         Called with every event and command in order.
@@ -104,7 +106,9 @@ def simulate(
             horizon=horizon,
             prices=prices,
             slot_solver=slot_solver,
+            rounding=rounding,
             grid=grid,
+            seed=seed,
         )
     if not isinstance(policy, Policy):
         raise InvalidInput(f"policy must be a name or an instance of Policy, got {policy!r}")
@@ -118,7 +122,7 @@ def simulate(
         world.play(slot)
         if progress is not None:
             progress(slot + 1)
-    return world.recorder.finish()
+    return world.recorder.finish(policy.figures())
 
 
 def warm_up(policy: str, slot_solver: str = "sweep") -> None:

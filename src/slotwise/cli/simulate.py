@@ -1,0 +1,155 @@
+"""``slotwise simulate``."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotwise.cli import options
+from slotwise.cli.output import event_log, progress, working
+from slotwise.cli.source import load
+from slotwise.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from slotwise.model.cluster import Cluster
+    from slotwise.workloads._base import Workload
+
+__all__ = ["BOUND_ROUNDS", "LARGEST_BOUND", "simulate"]
+
+LARGEST_BOUND = 10_000_000
+"""Slots in which a job might run, over all jobs: beyond this ``simulate`` leaves the bound out."""
+BOUND_ROUNDS = 25
+"""Rounds that ``simulate`` gives the bound at most, so that it takes seconds; ``slotwise bound`` goes on."""
+
+
+def simulate(
+    workload: options.WorkloadName,
+    policy: Annotated[str, typer.Option(envvar="SLOTWISE_POLICY", help="pdors, fifo or drf.")] = "pdors",
+    cluster: options.ClusterName = None,
+    cluster_share: options.ClusterShare = None,
+    machines: options.Machines = None,
+    jobs: options.Jobs = None,
+    horizon: options.Horizon = None,
+    slot: options.Slot = None,
+    seed: options.Seed = 0,
+    prices: Annotated[
+        str, typer.Option(envvar="SLOTWISE_PRICES", help="learnt, learnt=X, literal or scale=X (pdors).")
+    ] = "learnt",
+    solver: Annotated[
+        str,
+        typer.Option(envvar="SLOTWISE_SOLVER", help="sweep, exact or reference, for one job in one slot (pdors)."),
+    ] = "sweep",
+    delta: Annotated[
+        float | None, typer.Option(help="Probability of failure that a gain by name allows for (0.1; reference).")
+    ] = None,
+    gain: Annotated[
+        str | None,
+        typer.Option(help="Scales the relaxation: packing, covering, textbook or a number (1; reference)."),
+    ] = None,
+    attempts: Annotated[
+        int | None, typer.Option(help="Roundings of one relaxation at most, then the sweep (100; reference).")
+    ] = None,
+    grid: Annotated[int, typer.Option(help="Least number of workload steps of the program over slots (pdors).")] = 500,
+    value: options.Value = None,
+    elastic: options.Elastic = None,
+    format: options.Format = None,
+    strict: options.Strict = False,
+    events: Annotated[
+        Path | None, typer.Option(help="Write every event and command to this file, a JSON a line.")
+    ] = None,
+    no_bound: Annotated[
+        bool, typer.Option("--no-bound", help="Do not compute what any scheduler could earn at most.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Play a workload against a policy on a virtual clock, and report what it earned."""
+    import time
+
+    begin = time.perf_counter()
+    of_reference = {"delta": delta, "gain": gain, "attempts": attempts}
+    given = {name: value for name, value in of_reference.items() if value is not None}
+    if given and solver != "reference":
+        raise InvalidInput(f"--{next(iter(given))} goes with --solver reference, got it with --solver {solver}")
+    source, where = load(
+        workload, cluster, cluster_share, machines, jobs, horizon, slot, seed, value, elastic, format, strict
+    )
+    from slotwise.policies import catalogue
+    from slotwise.sim.simulator import simulate as play
+    from slotwise.sim.simulator import warm_up
+
+    with ExitStack() as stack:
+        log = stack.enter_context(event_log(events, [workload, cluster])) if events is not None else None
+        with working("loading kernels (compiled once, then cached)"):
+            warm_up(policy, solver)
+        shown = stack.enter_context(progress(f"{policy}: slots", source.horizon))
+        run = play(
+            policy,
+            where,
+            source.jobs,
+            horizon=source.horizon,
+            slot_seconds=source.slot_seconds,
+            seed=seed,
+            prices=prices,
+            slot_solver=solver,
+            rounding=given,
+            grid=grid,
+            log=log,
+            progress=shown,
+        )
+    bound, bound_seconds = (None, None) if no_bound else _bound(source, where)
+    figures = run.summary()
+    prices_used, solver_used = (prices, solver) if policy in catalogue.COMMITTING else (None, None)
+    report = {
+        "policy": policy,
+        "seed": seed,
+        "workload": workload,
+        "workload_format": source.format,
+        "workload_digest": source.digest,
+        "solver": solver_used,
+        "prices": prices_used,
+        **{name: figures[name] for name in figures if name not in ("policy", "seed", "decision_seconds", "rounding")},
+        "upper_bound": bound,
+        "fraction_of_bound": run.total_utility / bound if bound else None,
+        "bound_seconds": bound_seconds,
+        "decision_seconds": figures["decision_seconds"],
+        "rounding": figures["rounding"],
+        "wall_seconds": time.perf_counter() - begin,
+        "assumed": dict(source.assumed),
+        "skipped": dict(source.skipped),
+    }
+    if figures["unfinished"]:
+        typer.echo(f"slotwise: {figures['unfinished']} admitted jobs did not finish by the horizon", err=True)
+    if as_json:
+        typer.echo(json.dumps(report, indent=2, allow_nan=False))
+    else:
+        from slotwise.report.console import print_run
+
+        print_run(report, run)
+
+
+def _bound(source: Workload, where: Cluster) -> tuple[float | None, float | None]:
+    """Return the certified bound and the seconds that it took; None for both where the workload is too large."""
+    import time
+
+    from slotwise.optim.bound import Relaxed
+
+    begin = time.perf_counter()
+    relaxed = Relaxed(source.jobs, where, source.horizon, source.slot_seconds)
+    if relaxed.size > LARGEST_BOUND:
+        typer.echo(
+            f"slotwise: no upper bound, since jobs x slots is {relaxed.size}, beyond {LARGEST_BOUND}; slotwise bound "
+            "takes its time for it",
+            err=True,
+        )
+        return None, None
+    with progress("upper bound: rounds", BOUND_ROUNDS) as shown:
+        value = 0.0
+        for bound in relaxed.improve(rounds=BOUND_ROUNDS):
+            value = bound.value
+            if shown is not None:
+                shown(bound.rounds)
+    return value, time.perf_counter() - begin

@@ -1,0 +1,128 @@
+"""The jobs and the machines that the options of a command name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slotwise.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from slotwise.model.cluster import Cluster
+    from slotwise.workloads._base import Workload
+
+__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "MOST_CELLS", "load"]
+
+GENERATED = ("paper", "google")
+OWN_FORMATS = ("jobs-yaml", "jobs-csv")
+MOST_CELLS = 500_000_000
+"""Slots x machines x resources of one run at most: the ledger takes 8 bytes for each."""
+DEFAULT_JOBS, DEFAULT_MACHINES, DEFAULT_HORIZON = 50, 100, 20
+DEFAULT_SLOT = "10min"
+
+
+def load(
+    workload: str,
+    cluster: str | None,
+    cluster_share: float | None,
+    machines: int | None,
+    jobs: int | None,
+    horizon: int | None,
+    slot: str | None,
+    seed: int,
+    value: str | None,
+    elastic: float | None,
+    format: str | None,
+    strict: bool,
+) -> tuple[Workload, Cluster]:
+    """Read or draw the jobs and the machines that the options name, and check that the options go together.
+
+    Raises
+    ------
+    InvalidInput
+        If an option does not go with another, or a file cannot be read.
+    """
+    generated = workload in GENERATED
+    if cluster is not None and machines is not None:
+        raise InvalidInput("--cluster and --machines exclude each other, got both")
+    if seed < 0:
+        raise InvalidInput(f"--seed must be >= 0, got {seed}")
+    if horizon is not None and horizon < 1:
+        raise InvalidInput(f"--horizon must be >= 1, got {horizon}")
+    if jobs is not None and jobs < 1:
+        raise InvalidInput(f"--jobs must be >= 1, got {jobs}")
+    if not generated and not Path(workload).exists():
+        raise InvalidInput(
+            f"--workload must be {', '.join(GENERATED)} or a file, got {workload!r}, which does not exist"
+        )
+    file_only = {"--slot": slot, "--value": value, "--elastic": elastic, "--format": format, "--strict": strict or None}
+    for option, given in file_only.items():
+        if generated and given is not None:
+            raise InvalidInput(f"{option} goes with a workload file, got it with --workload {workload}")
+    if generated:
+        from slotwise.workloads import synthetic
+
+        draw = synthetic.paper if workload == "paper" else synthetic.google
+        count, slots = (DEFAULT_JOBS if jobs is None else jobs), (DEFAULT_HORIZON if horizon is None else horizon)
+        source = draw(count, DEFAULT_MACHINES if machines is None else machines, slots, seed)
+        assert source.cluster is not None  # generated workloads bring their machines
+        where, notes, skipped = (source.cluster, {}, {}) if cluster is None else _read_cluster(cluster, strict)
+    else:
+        if machines is not None:
+            raise InvalidInput("--machines goes with --workload paper or google; for a file give --cluster")
+        if cluster is None:
+            raise InvalidInput(f"--cluster must name the machines for {workload}: a cluster file, or 32x8")
+        from slotwise.workloads import traces
+
+        where, notes, skipped = _read_cluster(cluster, strict)
+        source = traces.read_trace(
+            workload,
+            DEFAULT_SLOT if slot is None else slot,
+            format=format,
+            strict=strict,
+            seed=seed,
+            value="uniform" if value is None else value,
+            elastic=2.0 if elastic is None else elastic,
+            bandwidth=where.bandwidth,
+        )
+        for option, given in {"--value": value, "--elastic": elastic}.items():
+            if given is not None and source.format in OWN_FORMATS:
+                raise InvalidInput(f"{option} goes with a trace, got it with own jobs ({workload})")
+    if cluster_share is not None:
+        where = where.share(cluster_share)
+    kept, dropped = source.jobs, 0
+    if jobs is not None and len(kept) > jobs:
+        kept, dropped = kept[:jobs], len(kept) - jobs
+    counted = dict(source.skipped) | skipped | ({"jobs: beyond --jobs": dropped} if dropped else {})
+    source = replace(
+        source,
+        jobs=kept,
+        horizon=source.horizon if horizon is None else horizon,
+        assumed=dict(source.assumed) | notes,
+        skipped=counted,
+    )
+    late = next((job for job in source.jobs if job.arrival >= source.horizon), None)
+    if late is not None:
+        bound = f"the arrival of job {late.id!r} (slot {late.arrival})"
+        raise InvalidInput(f"{workload}: --horizon must be > {bound}, got {source.horizon}")
+    cells = source.horizon * len(where) * len(where.resources)
+    if cells > MOST_CELLS:
+        raise InvalidInput(
+            f"{workload}: slots x machines x resources must be <= {MOST_CELLS}, got {source.horizon} x {len(where)} x "
+            f"{len(where.resources)}; use a longer --slot, a shorter --horizon or a smaller --cluster-share"
+        )
+    return source, where
+
+
+def _read_cluster(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], dict[str, int]]:
+    from slotwise.workloads import clusters, traces
+
+    if not Path(cluster).exists():
+        where = clusters.parse_shorthand(cluster)
+        has = ", ".join(f"{amount:g} {name}" for name, amount in zip(where.resources, where.capacity[0], strict=True))
+        return where, {"cluster": f"{cluster} stands for {len(where)} machines, each with {has}"}, {}
+    if traces.recognise(cluster) == "cluster-yaml":
+        return *clusters.read_with_notes(cluster), {}
+    where, skipped = traces.read_cluster_counted(cluster, strict=strict)
+    return where, {}, skipped

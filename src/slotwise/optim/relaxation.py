@@ -1,0 +1,375 @@
+"""The paper's own solver for one job in one slot: LP relaxation and randomized rounding (its algorithm 4).
+
+Least cost of W workers and S servers across machines, as a mixed packing and covering integer program:
+
+    min sum over h of A_h w_h + B_h s_h
+    packing:   alpha^r w_h + beta^r s_h <= free_h^r  for all h, r,   and  sum w_h <= F
+    covering:  sum w_h >= W,  sum s_h >= S
+
+Its relaxation is solved, scaled by a gain G, and every variable rounded up with probability equal to its fraction, down
+otherwise, until both sides hold or the attempts are used up; then the sweep stands in. Kept as a reference for the
+default solver: slower, and seldom cheaper.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.errors import InvalidInput
+from slotwise.model.ledger import Ledger
+from slotwise.model.schedule import Placement
+from slotwise.optim.pricing import Prices
+from slotwise.optim.program import LinearProgram, Matrix, Status
+from slotwise.optim.request import Request
+from slotwise.optim.slot import Curves, curve, sweep_costs, sweep_place
+
+__all__ = ["GAINS", "Reference", "Rounding", "covering_gain", "draw", "packing_gain", "textbook_gain"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+GAINS = ("packing", "covering", "textbook")
+"""Gains by name; any number > 0 is one as well."""
+
+
+def packing_gain(rows: int, ratio: float, delta: float) -> float:
+    """Return the gain at which all packing rows hold with probability >= 1 - delta / 3.
+
+    The root in (0, 1] of G - 1 - ln G = ln(3 m_b / delta) / W_b, from the Chernoff bound of the upper tail.
+
+    Parameters
+    ----------
+    rows : int
+        m_b, >= 1.
+    ratio : float
+        W_b, least ratio of a right side to a coefficient of its row, > 0.
+    delta : float
+        In (0, 1].
+    """
+    wanted = math.log(3.0 * rows / delta) / ratio
+    # Left of the root the function falls and is convex: Newton's steps from there never pass it.
+    gain = math.exp(-1.0 - wanted)
+    for _ in range(100):
+        step = (gain - 1.0 - math.log(gain) - wanted) / (1.0 - 1.0 / gain)
+        gain -= step
+        if abs(step) <= 1e-15 * gain:
+            break
+    return min(gain, 1.0)
+
+
+def covering_gain(rows: int, ratio: float, delta: float) -> float:
+    """Return the gain at which all covering rows hold with probability >= 1 - delta / 3.
+
+    G = 1 + k / 2 + sqrt(k + k^2 / 4) with k = 2 ln(3 m_a / delta) / W_a, from the Chernoff bound of the lower tail.
+
+    Parameters
+    ----------
+    rows : int
+        m_a, >= 1.
+    ratio : float
+        W_a, least ratio of a right side to a coefficient of its row, > 0.
+    delta : float
+        In (0, 1].
+    """
+    k = 2.0 * math.log(3.0 * rows / delta) / ratio
+    return 1.0 + k / 2.0 + math.sqrt(k + k * k / 4.0)
+
+
+def textbook_gain(rows: int, ratio: float, delta: float) -> float:
+    """Return the packing gain of textbooks, which holds only for G >= 1/2, that is for W_b >= 6 ln(m_b / delta).
+
+    G = 1 + k / 2 - sqrt(k + k^2 / 4) with k = 3 ln(m_b / delta) / W_b. With the few workers that a machine holds,
+    it promises more than it keeps.
+
+    Parameters
+    ----------
+    rows, ratio, delta
+        As for ``packing_gain``.
+    """
+    k = 3.0 * math.log(rows / delta) / ratio
+    return 1.0 + k / 2.0 - math.sqrt(k + k * k / 4.0)
+
+
+def draw(values: Floats, attempts: int, rng: np.random.Generator) -> Floats:
+    """Round each value up with probability equal to its fraction, down otherwise.
+
+    Parameters
+    ----------
+    values : (n,) float64
+        Scaled solution of a relaxation, >= 0.
+    attempts : int
+        Draws, >= 1.
+    rng : numpy.random.Generator
+        Source of chance.
+
+    Returns
+    -------
+    (attempts, n) float64
+        Whole numbers.
+    """
+    # What the solver left a little below a whole number is that number.
+    whole = np.floor(values + 1e-9)
+    return whole + (rng.random((attempts, len(values))) < values - whole)
+
+
+@dataclass(slots=True)
+class Rounding:
+    """What the roundings of a run came to.
+
+    Attributes
+    ----------
+    relaxations : int
+        Relaxations solved that have a solution.
+    attempts : int
+        Draws looked at.
+    feasible : int
+        Relaxations for which some draw held both sides.
+    fallbacks : int
+        Relaxations for which none did and the sweep found a placement.
+    excess : float
+        Sum over the feasible of (cost of the draw, cut back) / (cost of the relaxation) - 1.
+    """
+
+    relaxations: int = 0
+    attempts: int = 0
+    feasible: int = 0
+    fallbacks: int = 0
+    excess: float = 0.0
+
+    def figures(self) -> dict[str, float | None]:
+        """Return the counts, and the mean cost over the relaxation; None where nothing was feasible."""
+        return {
+            "relaxations": self.relaxations,
+            "attempts": self.attempts,
+            "feasible": self.feasible,
+            "fallbacks": self.fallbacks,
+            "cost_over_relaxation": self.excess / self.feasible if self.feasible else None,
+        }
+
+
+class Reference:
+    """LP relaxation and randomized rounding, with the sweep as fallback.
+
+    Parameters
+    ----------
+    seed : int
+        Source of every draw, >= 0. What is drawn for a job in a slot does not depend on what was drawn before.
+    delta : float
+        Probability of failure that the gains by name allow for, in (0, 1].
+    gain : str or float
+        ``"packing"``, ``"covering"``, ``"textbook"``, or the gain itself, > 0.
+    attempts : int
+        Draws for each relaxation at most, >= 1.
+
+    Attributes
+    ----------
+    rounding : Rounding
+        Counts so far.
+    """
+
+    name = "reference"
+
+    def __init__(self, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100) -> None:
+        if not 0 < delta <= 1:
+            raise InvalidInput(f"delta must be > 0 and <= 1, got {delta!r}")
+        if attempts < 1:
+            raise InvalidInput(f"attempts must be >= 1, got {attempts}")
+        self._gain = gain if gain in GAINS else _number(gain)
+        self._seed = seed
+        self._delta = delta
+        self._attempts = attempts
+        self.rounding = Rounding()
+        self._request: Request | None = None
+        self._program: _SlotProgram | None = None
+        self._placed: dict[tuple[int, int], Placement] = {}
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        if self._request is not request:
+            self._request, self._program = request, None
+            self._placed.clear()
+        offsets, samples, costs, choices = [0], [], [], []
+        for slot in range(first, first + count):
+            inside, across = self._costs(ledger, slot, request, prices)
+            found = curve(request.ask, inside, across)
+            offsets.append(offsets[-1] + len(found[0]))
+            samples.append(found[0])
+            costs.append(found[1])
+            choices.append(found[2])
+        return Curves(np.array(offsets), np.concatenate(samples), np.concatenate(costs), np.concatenate(choices))
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of the last curve of that slot."""
+        level, k = divmod(choice, len(request.ask.workers))
+        if level == 1 and (slot, k) in self._placed:
+            return self._placed[slot, k]
+        return Placement.on(*sweep_place(ledger.view, slot, request.ask, choice, prices))
+
+    def figures(self) -> Mapping[str, float | None]:
+        """Return what the roundings came to."""
+        return self.rounding.figures()
+
+    def _costs(self, ledger: Ledger, slot: int, request: Request, prices: Prices) -> tuple[Floats, Floats]:
+        """Return the least cost of each configuration inside a machine, and what was found for it across machines."""
+        ask = request.ask
+        inside, swept = sweep_costs(ledger.view, slot, ask, prices)
+        if self._program is None:
+            self._program = _SlotProgram(request, len(ledger.cluster))
+        program = self._program
+        price = prices.at(ledger.used(slot), ledger.view.capacity)
+        program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
+        rng = np.random.default_rng([self._seed, zlib.crc32(request.id.encode()), slot])
+        across = np.full(len(ask.workers), np.inf)
+        for k in range(len(ask.workers)):
+            relaxed = program.solve(int(ask.workers[k]), int(ask.servers[k]))
+            if relaxed is None:
+                # Neither count ever falls along the array: no larger one has a solution either.
+                break
+            cost, values = relaxed
+            self.rounding.relaxations += 1
+            gain = self._gain_of(program, int(ask.workers[k]), int(ask.servers[k]))
+            draws = draw(values * gain, self._attempts, rng)
+            packs, covers = program.holds(draws)
+            good = np.flatnonzero(packs & covers)
+            self.rounding.attempts += int(good[0]) + 1 if len(good) else self._attempts
+            if len(good):
+                self.rounding.feasible += 1
+                counts = program.cut(draws[good[0]])
+                across[k] = float(counts @ program.costs)
+                self.rounding.excess += across[k] / cost - 1.0 if cost > 0 else 0.0
+                machines = len(counts) // 2
+                self._placed[slot, k] = Placement.of(
+                    {h: (int(counts[h]), int(counts[machines + h])) for h in range(machines)}
+                )
+            elif np.isfinite(swept[k]):
+                self.rounding.fallbacks += 1
+                across[k] = swept[k]
+                self._placed.pop((slot, k), None)
+        return inside, across
+
+    def _gain_of(self, program: _SlotProgram, workers: int, servers: int) -> float:
+        match self._gain:
+            case "packing":
+                return packing_gain(program.packing_rows, program.packing_ratio, self._delta)
+            case "textbook":
+                return textbook_gain(program.packing_rows, program.packing_ratio, self._delta)
+            case "covering":
+                sides = [workers, servers] if servers else [workers]
+                return covering_gain(len(sides), float(min(sides)), self._delta)
+            case _:
+                return float(self._gain)
+
+
+def _number(gain: str | float) -> float:
+    try:
+        number = float(gain)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidInput(f"gain must be {', '.join(GAINS)} or a number > 0, got {gain!r}")
+    return number
+
+
+class _SlotProgram:
+    """The relaxation of one job: built once, changed for each slot and each pair of workers and servers.
+
+    Columns are the workers of each machine, then its servers; rows are packing by (machine, resource), the total of
+    workers, then the two coverings.
+    """
+
+    def __init__(self, request: Request, machines: int) -> None:
+        ask = request.ask
+        self._worker, self._server = ask.worker, ask.server
+        self._serves = bool(ask.servers.any())
+        self._most = float(request.most_workers)
+        self._machines, self._resources = machines, len(ask.worker)
+        self.packing_rows = machines * self._resources + 1
+        self.packing_ratio = 1.0
+        self.costs: Floats = np.zeros(2 * machines)
+        self._free: Floats = np.zeros((machines, self._resources))
+        self._needs = (0, 0)
+        # Rows in shares of one worker's or server's demand, whichever is larger: grains are too large numbers.
+        self._unit = np.where(np.maximum(ask.worker, ask.server) > 0, np.maximum(ask.worker, ask.server), 1.0)
+        columns, rows, values = [], [], []
+        for role, demand in enumerate((ask.worker, ask.server)):
+            some = np.flatnonzero(demand)
+            at = np.arange(machines)
+            columns.append(np.repeat(role * machines + at, len(some)))
+            rows.append((at[:, None] * self._resources + some).reshape(-1))
+            values.append(np.tile(demand[some] / self._unit[some], machines))
+            last = self.packing_rows - 1
+            for row in [last, last + 1] if role == 0 else [last + 2]:
+                columns.append(role * machines + at)
+                rows.append(np.full(machines, row))
+                values.append(np.ones(machines))
+        matrix = Matrix.of(np.concatenate(columns), np.concatenate(rows), np.concatenate(values), 2 * machines)
+        lower = np.full(self.packing_rows + 2, -np.inf)
+        upper = np.full(self.packing_rows + 2, np.inf)
+        upper[self.packing_rows - 1] = self._most
+        self._program = LinearProgram(self.costs, matrix, lower, upper, np.zeros(2 * machines))
+
+    def open(self, free: Floats, costs: Floats) -> None:
+        """Turn to another slot.
+
+        Parameters
+        ----------
+        free : (M, R) float64
+            Grains left.
+        costs : (2 M,) float64
+            Of one worker, then one server, on each machine.
+        """
+        self._free, self.costs = free, costs
+        demands = (self._worker, True), (self._server, self._serves)
+        # Fixed at zero where the machine cannot hold one; without this the gains have nothing to rest on.
+        hold = [np.all(free >= demand, axis=1) & wanted for demand, wanted in demands]
+        upper = np.where(np.concatenate(hold), np.inf, 0.0)
+        self._program.forget()
+        self._program.set_costs(costs)
+        self._program.set_upper(upper)
+        rows = np.arange(self.packing_rows - 1)
+        sides = (free / self._unit).reshape(-1)
+        self._program.set_rows(rows, np.full(len(rows), -np.inf), sides)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = [np.where(h[:, None] & (d > 0), free / d, np.inf) for h, (d, _) in zip(hold, demands, strict=True)]
+        self.packing_ratio = float(min(self._most, *(ratio.min(initial=np.inf) for ratio in ratios)))
+
+    def solve(self, workers: int, servers: int) -> tuple[float, Floats] | None:
+        """Return cost and values of the relaxation for so many workers and servers; None if it has no solution."""
+        self._needs = (workers, servers)
+        rows = np.array([self.packing_rows, self.packing_rows + 1])
+        self._program.set_rows(rows, np.array(self._needs, dtype=np.float64), np.full(2, np.inf))
+        solution = self._program.solve()
+        if solution.status is not Status.OPTIMAL:
+            return None
+        return solution.objective, np.maximum(solution.values, 0.0)
+
+    def holds(self, draws: Floats) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return for each draw whether it packs, and whether it covers."""
+        workers, servers = draws[:, : self._machines], draws[:, self._machines :]
+        total = workers.sum(axis=1)
+        packs = total <= self._most
+        for r in range(self._resources):
+            taken = workers * self._worker[r] + servers * self._server[r]
+            packs &= (taken <= self._free[:, r]).all(axis=1)
+        covers = (total >= self._needs[0]) & (servers.sum(axis=1) >= self._needs[1])
+        return packs, covers
+
+    def cut(self, counts: Floats) -> Floats:
+        """Take what is more than needed off the dearest machines."""
+        kept = counts.copy()
+        for role, needed in enumerate(self._needs):
+            part = slice(role * self._machines, (role + 1) * self._machines)
+            surplus = kept[part].sum() - needed
+            for h in np.argsort(-self.costs[part], kind="stable"):
+                if surplus <= 0:
+                    break
+                here = min(surplus, kept[part][h])
+                kept[part][h] -= here
+                surplus -= here
+        return kept

@@ -1,0 +1,96 @@
+"""The solvers of the inner problem, one job in one slot, behind one shape; the planner does not know which it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from slotwise.errors import InvalidInput
+from slotwise.model.ledger import Ledger
+from slotwise.model.schedule import Placement
+from slotwise.optim.pricing import Prices
+from slotwise.optim.relaxation import Reference
+from slotwise.optim.request import Request
+from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
+
+__all__ = ["SOLVERS", "Exact", "SlotSolver", "Sweep", "solver"]
+
+SOLVERS = ("sweep", "exact", "reference")
+"""Every solver that ``solver`` knows."""
+
+
+class SlotSolver(Protocol):
+    """Solves the inner problem: one job in one slot."""
+
+    name: str
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        ...
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        ...
+
+    def figures(self) -> Mapping[str, float | None]:
+        """Return what it counted; nothing for most."""
+        ...
+
+
+class Sweep:
+    """Machines in order of cost, the default."""
+
+    name = "sweep"
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        return sweep_curves(ledger.view, first, count, request.ask, prices)
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        return Placement.on(*sweep_place(ledger.view, slot, request.ask, choice, prices))
+
+    def figures(self) -> Mapping[str, float | None]:
+        """Return nothing."""
+        return {}
+
+
+class Exact:
+    """Dynamic program over machines; its time grows with machines x workers x servers squared."""
+
+    name = "exact"
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        return exact_curves(ledger.view, first, count, request.ask, prices)
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        return Placement.on(*exact_place(ledger.view, slot, request.ask, choice, prices))
+
+    def figures(self) -> Mapping[str, float | None]:
+        """Return nothing."""
+        return {}
+
+
+def solver(name: str, *, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100) -> SlotSolver:
+    """Return the solver that ``--solver`` names.
+
+    Parameters
+    ----------
+    name : str
+        One of ``SOLVERS``.
+    seed, delta, gain, attempts
+        Of the reference, see there.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of that name, or a number is out of its bounds.
+    """
+    # Looked at whichever solver it is, so that a mistake never passes unnoticed.
+    reference = Reference(seed, delta, gain, attempts)
+    solvers: dict[str, SlotSolver] = {"sweep": Sweep(), "exact": Exact(), "reference": reference}
+    if name not in solvers:
+        raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
+    return solvers[name]
