@@ -1,0 +1,71 @@
+"""The bound that prices prove, computed without any code of the bound: jobs, machines and prices in, a number out.
+
+The cheapest relaxed way to train N samples by a completion is a linear program over the slots' points with one row for
+the workload. By its dual it costs max over m >= 0 of m N - sum over slots of max(0, max over points of m s - c), which
+is concave and piecewise linear in m: its largest value lies at a corner, where m is the price per sample of a point or
+of the step between two points of one slot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+
+Floats = npt.NDArray[np.float64]
+
+
+def points(job: Job, cluster: Cluster, slot_seconds: float) -> list[tuple[float, Floats]]:
+    """Return (samples, amount of each resource) of every configuration that the empty cluster might hold."""
+    worker = np.array([job.worker_demand.get(r, 0.0) for r in cluster.resources])
+    server = np.array([job.server_demand.get(r, 0.0) for r in cluster.resources])
+    workers = np.arange(job.min_workers, job.most_workers + 1)
+    servers = job.speed.servers(workers)
+    demanded = {**job.worker_demand, **(job.server_demand if servers.any() else {})}
+    if any(amount > 0 and resource not in cluster.resources for resource, amount in demanded.items()):
+        return []
+    found = []
+    inside, across = (job.speed.samples_per_second(workers, job.batch_size, b) for b in cluster.bandwidth)
+    slack = 1e-6 * np.maximum(1.0, cluster.capacity)
+    for k in range(len(workers)):
+        amount = workers[k] * worker + servers[k] * server
+        if (amount <= cluster.capacity + slack).all(axis=1).any():
+            found.append((float(inside[k]) * slot_seconds, amount))
+        if (amount <= cluster.capacity.sum(axis=0) + slack.sum(axis=0)).all():
+            found.append((float(across[k]) * slot_seconds, amount))
+    return [(samples, amount) for samples, amount in found if samples > 0]
+
+
+def least_costs(samples: Floats, costs: Floats, needed: float) -> list[float]:
+    """Return the least cost of ``needed`` samples by each slot; samples (P,), costs (slots, P)."""
+    steps = samples[:, None] - samples
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = (costs[:, :, None] - costs[:, None, :]) / steps
+    corners = np.concatenate([(costs / samples).reshape(-1), between[:, steps > 0].reshape(-1), [0.0]])
+    corners = np.unique(corners[np.isfinite(corners) & (corners >= 0)])
+    # What a slot earns at a price m per sample, by (corner, slot).
+    earned = np.maximum(0.0, (corners[:, None, None] * samples - costs).max(axis=2))
+    value = corners[:, None] * needed - np.cumsum(earned, axis=1)
+    most = samples.max() * np.arange(1, len(costs) + 1)
+    return [float(v) if m >= needed * (1 - 1e-9) else math.inf for v, m in zip(value.max(axis=0), most, strict=True)]
+
+
+def recompute(jobs: Sequence[Job], cluster: Cluster, prices: Floats, slot_seconds: float) -> float:
+    """Return the upper bound of prices (slots, resources), in utility per unit of the summed capacity."""
+    total = float((prices * cluster.capacity.sum(axis=0)).sum())
+    for job in jobs:
+        found = points(job, cluster, slot_seconds)
+        slots = len(prices) - job.arrival
+        if not found or slots < 1:
+            continue
+        samples = np.array([s for s, _ in found])
+        amounts = np.array([amount for _, amount in found])
+        costs = prices[job.arrival :] @ amounts.T
+        gains = job.utility.values(slots) - least_costs(samples, costs, job.workload)
+        total += max(0.0, float(gains.max()))
+    return total

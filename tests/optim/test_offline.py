@@ -1,0 +1,161 @@
+"""The offline optimum: equal to brute force on tiny cases, and a schedule that can be carried out."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.builders import elastic, gang, machines
+from tests.instances import SLOT_SECONDS, random_job, tiny_cluster
+
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.ledger import Ledger
+from slotwise.model.utility import Deadline, Linear
+from slotwise.optim.offline import Optimum, offline_optimum
+from slotwise.optim.request import TOLERANCE
+from slotwise.units import grains
+
+Move = tuple[tuple[int, ...], float]
+"""Grains taken on each machine and resource (flat), and samples trained."""
+
+
+def moves(job: Job, cluster: Cluster) -> list[Move]:
+    """Everything that a job may do in a slot, and nothing."""
+    worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
+    full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, SLOT_SECONDS)
+    size = len(cluster) * len(cluster.resources)
+    best: dict[tuple[int, ...], float] = {(0,) * size: 0.0}
+    missing = any(a > 0 and r not in cluster.resources for r, a in job.worker_demand.items())
+    for k in [] if missing else range(len(full)):
+        for w in _splits(int(full.workers[k]), len(cluster)):
+            for s in _splits(int(full.servers[k]), len(cluster)):
+                taken = np.outer(w, worker) + np.outer(s, server)
+                if (taken <= cluster.grains).all():
+                    together = np.count_nonzero(np.add(w, s)) == 1
+                    key = tuple(taken.reshape(-1).astype(int).tolist())
+                    best[key] = max(best.get(key, 0.0), float(full.samples[0 if together else -1, k]))
+    return list(best.items())
+
+
+def _splits(count: int, parts: int) -> Iterator[tuple[int, ...]]:
+    if parts == 1:
+        yield (count,)
+        return
+    for first in range(count + 1):
+        for rest in _splits(count - first, parts - 1):
+            yield (first, *rest)
+
+
+def brute_force(jobs: list[Job], cluster: Cluster, horizon: int) -> float:
+    """Try everything in every slot."""
+    capacity = tuple(cluster.grains.reshape(-1).astype(int).tolist())
+    options = [moves(job, cluster) for job in jobs]
+    needs = [job.workload * (1.0 - TOLERANCE) for job in jobs]
+
+    @functools.cache
+    def best(slot: int, trained: tuple[float, ...]) -> float:
+        if slot == horizon:
+            return 0.0
+        most = 0.0
+        can = [
+            options[i] if job.arrival <= slot and trained[i] < needs[i] else options[i][:1]
+            for i, job in enumerate(jobs)
+        ]
+        for chosen in itertools.product(*can):
+            if any(
+                sum(parts) > c for parts, c in zip(zip(*(m[0] for m in chosen), strict=True), capacity, strict=True)
+            ):
+                continue
+            after = tuple(min(t + m[1], need) for t, m, need in zip(trained, chosen, needs, strict=True))
+            earned = sum(
+                float(job.utility.values(slot - job.arrival + 1)[-1])
+                for job, a, t, need in zip(jobs, after, trained, needs, strict=True)
+                if a >= need > t
+            )
+            most = max(most, earned + best(slot + 1, after))
+        return most
+
+    return best(0, (0.0,) * len(jobs))
+
+
+def assert_carried_out(optimum: Optimum, jobs: list[Job], cluster: Cluster, horizon: int) -> None:
+    """Commit every schedule on a ledger, which refuses what does not fit, and check what it trains and earns."""
+    ledger = Ledger(cluster, horizon)
+    earned = 0.0
+    for job in jobs:
+        if job.id not in optimum.schedules:
+            continue
+        schedule = optimum.schedules[job.id]
+        worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
+        ledger.commit(schedule.slots, schedule.placements, worker, server)
+        full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, SLOT_SECONDS)
+        for placement, samples in zip(schedule.placements, schedule.samples, strict=True):
+            same = (full.workers == placement.total_workers) & (full.servers == placement.total_servers)
+            (k,) = np.flatnonzero(same)
+            assert samples == full.samples[placement.level, k]
+        assert schedule.slots[0] >= job.arrival
+        assert sum(schedule.samples) >= job.workload * (1.0 - TOLERANCE)
+        earned += float(job.utility.values(schedule.completion - job.arrival + 1)[-1])
+    assert optimum.value == pytest.approx(earned, rel=1e-12)
+
+
+def case(seed: int) -> tuple[Cluster, list[Job], int]:
+    rng = np.random.default_rng([seed, 41])
+    cluster = tiny_cluster(rng, int(rng.integers(1, 3)), int(rng.integers(1, 3)), largest=4)
+    horizon = int(rng.integers(1, 4))
+    count = int(rng.integers(1, 4))
+    listed = [
+        random_job(
+            rng, cluster, f"job-{i}", arrival=int(rng.integers(0, horizon)), slots=horizon, most_workers=2, demand=2
+        )
+        for i in range(count)
+    ]
+    return cluster, listed, horizon
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_optimum_equals_brute_force(seed: int) -> None:
+    cluster, jobs, horizon = case(seed)
+    optimum = offline_optimum(jobs, cluster, horizon=horizon, slot_seconds=SLOT_SECONDS)
+    assert optimum.proven
+    assert optimum.value == pytest.approx(brute_force(jobs, cluster, horizon), rel=1e-6, abs=1e-12)
+    assert optimum.bound == pytest.approx(optimum.value, rel=1e-6)
+    assert_carried_out(optimum, jobs, cluster, horizon)
+
+
+def test_it_turns_away_the_first_for_the_better_second() -> None:
+    cluster = machines({"gpu": 1.0})
+    first = elastic("first", 3.0, 1, utility=Deadline(10.0, 2.0))
+    second = elastic("second", 1.0, 1, arrival=1, utility=Deadline(30.0, 0.0))
+    optimum = offline_optimum([first, second], cluster, horizon=3, slot_seconds=1.0)
+    assert optimum.value == pytest.approx(30.0)
+    assert set(optimum.schedules) == {"second"}
+
+
+def test_it_waits_where_that_lets_both_finish() -> None:
+    cluster = machines({"gpu": 2.0})
+    jobs = [gang("wide", 2, utility=Linear(10.0, 10.0)), gang("late", 2, utility=Deadline(5.0, 0.0))]
+    optimum = offline_optimum(jobs, cluster, horizon=2, slot_seconds=1.0)
+    assert optimum.value == pytest.approx(14.0)
+    assert optimum.schedules["wide"].slots == (1,)
+    assert optimum.gap == pytest.approx(0.0, abs=1e-6)
+
+
+def test_no_jobs_earn_nothing() -> None:
+    optimum = offline_optimum([], machines({"gpu": 1.0}), horizon=2, slot_seconds=1.0)
+    assert (optimum.value, optimum.bound, optimum.schedules, optimum.proven) == (0.0, 0.0, {}, True)
+
+
+def test_out_of_time_it_still_bounds() -> None:
+    rng = np.random.default_rng(7)
+    cluster = tiny_cluster(rng, 4, 3)
+    jobs = [random_job(rng, cluster, f"job-{i}", slots=8, most_workers=9) for i in range(9)]
+    optimum = offline_optimum(jobs, cluster, horizon=8, slot_seconds=SLOT_SECONDS, seconds=0.05)
+    assert optimum.bound >= optimum.value
+    assert_carried_out(optimum, jobs, cluster, 8)
+    assert 0.0 <= optimum.gap <= 1.0
