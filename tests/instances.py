@@ -36,6 +36,7 @@ __all__ = [
     "random_job",
     "slot_case",
     "survey",
+    "tight_case",
     "tiny_cluster",
 ]
 
@@ -254,6 +255,45 @@ def contended_case(seed: int, *, spacious: bool = False) -> SlotCase:
     job = job_of(worker=worker, server=server, batch_size=workers, speed=speed)
     prices = Prices(rng.uniform(-2.0, 0.0, resources), rng.uniform(1.0, 5.0, resources))
     return SlotCase(ledger, _ask_of(job, cluster), prices)
+
+
+def tight_case(seed: int) -> SlotCase:
+    """A job that grows until the cluster is full, where what fits at the end is a matter of how machines are packed.
+
+    Machines are mixed and partly used, demands odd: servers larger than workers or far smaller, nothing of a resource,
+    nothing at all. A third of the jobs are gangs of a size near the end.
+    """
+    rng = np.random.default_rng([seed, 13])
+    resources, machines = int(rng.integers(1, 4)), int(rng.integers(2, 9))
+    capacity = rng.integers(3, 25, size=(machines, resources)).astype(np.float64)
+    if rng.random() < 0.3:  # few classes, and ties
+        capacity = capacity[rng.integers(0, 2, size=machines)]
+    capacity[rng.random(machines) < 0.15, 0] = 0.0
+    cluster = cluster_of(*(tuple(row) for row in capacity.tolist()))
+    ledger = Ledger(cluster, 1)
+    for machine in np.flatnonzero(rng.random(machines) < 0.4).tolist():
+        load(ledger, 0, machine, np.floor(cluster.grains[machine] * rng.random(resources)))
+    worker = rng.integers(2, 9, size=resources).astype(np.float64)
+    server = rng.integers(1, 9, size=resources).astype(np.float64)
+    if rng.random() < 0.4:
+        worker[int(rng.integers(resources))] = rng.choice([0.0, 1.0])
+        server[int(rng.integers(resources))] = rng.choice([0.0, 0.05])
+    if not worker.any():
+        worker[0] = 2.0
+    if rng.random() < 0.03:
+        server[:] = 0.0
+    most = 24
+    workers = np.arange(1, most + 1)
+    servers = np.maximum(np.ceil(workers / float(rng.choice([0.5, 0.8, 1.0, 1.5, 2.0, 4.0]))), 1).astype(np.int64)
+    if rng.random() < 0.3:
+        begin = int(rng.integers(0, 12))
+        chosen = slice(begin, begin + 1)
+    else:
+        chosen = slice(0, most)
+    outside = workers[chosen].astype(np.float64)
+    configurations = Configurations(workers[chosen], servers[chosen], np.stack([2.0 * outside, outside]))
+    ask = Ask.of(configurations, grains(worker, cluster.grain), grains(server, cluster.grain), cluster.grain)
+    return SlotCase(ledger, ask, _random_prices(rng, resources))
 
 
 _PAPER_CAPACITY = (36.0, 99.0, 306.0, 135.0)

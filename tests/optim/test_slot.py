@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.instances import (
     prices_of,
     slot_case,
     survey,
+    tight_case,
 )
 from tests.optim import twins
 
@@ -49,6 +51,13 @@ SECTION_SIX = 150
 def close(found: Floats, wanted: list[float]) -> bool:
     """Equal to 1e-9 relative, and infinite in the same places."""
     return bool(np.allclose(found, np.array(wanted), rtol=1e-9, atol=0.0, equal_nan=False))
+
+
+def where_sweeps_end(found: Floats, wanted: list[float]) -> tuple[Floats, list[float]]:
+    """Costs of what some sweep finds: it is a run from the start, and what is found beyond is packed."""
+    last = sum(cost < math.inf for cost in wanted)
+    assert max(wanted[:last], default=0.0) < math.inf
+    return found[:last], wanted[:last]
 
 
 def check_placement(case: SlotCase, choice: int, cost: float, placed: tuple[npt.NDArray[np.int64], ...]) -> None:
@@ -89,7 +98,8 @@ def test_costs_inside_a_machine_equal_the_twin(seed: int) -> None:
 def test_sweep_across_machines_equals_the_twin_on_all_machines(seed: int) -> None:
     case = slot_case(seed, machines=(1, 9), most_workers=7)
     spots = twins.listing(case.ledger, 0, case.ask, case.prices)
-    assert close(sweep_costs(case.ledger.view, 0, case.ask, case.prices)[1], twins.across_sweep(spots, case.ask))
+    costs = sweep_costs(case.ledger.view, 0, case.ask, case.prices)[1]
+    assert close(*where_sweeps_end(costs, twins.across_sweep(spots, case.ask)))
 
 
 @pytest.mark.parametrize("spacious", [False, True])
@@ -99,7 +109,7 @@ def test_sweep_equals_the_twin_where_workers_and_servers_compete(seed: int, spac
     spots = twins.listing(case.ledger, 0, case.ask, case.prices)
     costs = sweep_costs(case.ledger.view, 0, case.ask, case.prices)[1]
     found = twins.sweeps(spots, case.ask)
-    assert close(costs, [min(swept.cost for swept in tries) for tries in found])
+    assert close(*where_sweeps_end(costs, [min(swept.cost for swept in tries) for tries in found]))
     for k, tries in enumerate(found):
         best = min(swept.cost for swept in tries)
         if best < math.inf:
@@ -251,6 +261,28 @@ def test_one_worker_beside_a_small_machine_for_its_server_is_found(exact: bool) 
         assert (machines.tolist(), workers.tolist(), servers.tolist()) == ([0, 1], [1, 0], [0, 1])
 
 
+@pytest.mark.parametrize("case_of", [tight_case, contended_case, large_slot_case])
+@pytest.mark.parametrize("begin", range(0, 400, 100))
+def test_sweep_finds_all_that_fits_and_nothing_else(case_of: Callable[[int], SlotCase], begin: int) -> None:
+    for seed in range(begin, begin + (30 if case_of is large_slot_case else 100)):
+        case = case_of(5000 + seed)
+        view, ask, prices = case.ledger.view, case.ask, case.prices
+        costs, exact = sweep_costs(view, 0, ask, prices)[1], exact_costs(view, 0, ask, prices)[1]
+        there = np.flatnonzero(np.isfinite(costs))
+        assert there.tolist() == np.flatnonzero(np.isfinite(exact)).tolist(), seed
+        assert (costs[there] >= exact[there] * (1 - 1e-12)).all()
+        for k in there[-12:].tolist():  # what is packed is at the end
+            choice = len(ask.workers) + k
+            check_placement(case, choice, float(costs[k]), sweep_place(view, 0, ask, choice, prices))
+
+
+@given(st.integers(0, 2**32))
+def test_sweep_finds_all_that_fits_in_a_tight_cluster(seed: int) -> None:
+    case = tight_case(seed)
+    found, wanted = (f(case.ledger.view, 0, case.ask, case.prices)[1] for f in (sweep_costs, exact_costs))
+    assert np.isfinite(found).tolist() == np.isfinite(wanted).tolist()
+
+
 @dataclass(frozen=True)
 class Gap:
     """The sweep against the exact curve of one slot."""
@@ -290,19 +322,35 @@ def test_sweep_is_within_one_percent_of_exact_on_the_mean() -> None:
     )
     assert relative.min() > -1e-9
     assert relative.mean() <= 0.01
-    # All that it misses lies at the very end of the curve.
-    assert missed <= 0.002 * points
-    assert min(reach) >= 0.9
+    assert missed == 0
+    assert min(reach) == 1.0
 
 
 def test_sweep_finds_the_only_packing_of_three_machines() -> None:
-    """Workers on 3 and 6, servers on 4: no order of machines finds it, so the sweep falls back on the exact program."""
+    """Workers on 3 and 6, servers on 4: no order of machines finds it, so it is packed."""
     cluster = cluster_of((3.0,), (4.0,), (6.0,))
     job = job_of(worker=(3.0,), server=(2.0,), batch_size=3, min_workers=3, speed=PaperSpeed(1.0, 1.0, 1.5))
     ask = Ask.of(job.configurations((1.0, 1.0), 60.0), np.array([3e6]), np.array([2e6]), np.array([GRAIN]))
     prices = prices_of(1.0, 3.0, 1)
     assert exact_costs(Ledger(cluster, 1).view, 0, ask, prices)[1] == pytest.approx([13.0])
     assert sweep_costs(Ledger(cluster, 1).view, 0, ask, prices)[1] == pytest.approx([13.0])
+
+
+def test_sweep_finds_the_only_packing_of_a_larger_configuration() -> None:
+    """Three workers of 2 and three servers of 3 on 7 and 8: only 2 + 2 + 3 beside 2 + 3 + 3, which no order yields."""
+    cluster = cluster_of((7.0,), (8.0,))
+    job = job_of(worker=(2.0,), server=(3.0,), batch_size=4, speed=PaperSpeed(1.0, 1.0, 1.0))
+    ask = Ask.of(job.configurations((1.0, 1.0), 60.0), np.array([2e6]), np.array([3e6]), np.array([GRAIN]))
+    case = SlotCase(Ledger(cluster, 1), ask, prices_of(1.0, 3.0, 1))
+    for costs in (sweep_costs, exact_costs):
+        assert costs(case.ledger.view, 0, ask, case.prices)[1] == pytest.approx([5.0, 10.0, 15.0, math.inf])
+    placed = sweep_place(case.ledger.view, 0, ask, 6, case.prices)
+    assert [part.tolist() for part in placed] == [[0, 1], [2, 1], [1, 2]]
+
+
+def test_the_empty_cluster_holds_what_only_a_packing_finds() -> None:
+    job = job_of(worker=(2.0,), server=(3.0,), batch_size=4, min_workers=2, speed=PaperSpeed(1.0, 1.0, 1.0))
+    assert survey(job, cluster_of((7.0,), (8.0,)), 100).ask.workers.tolist() == [2, 3]
 
 
 def test_servers_that_demand_nothing_cost_nothing() -> None:

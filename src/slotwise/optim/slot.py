@@ -5,6 +5,9 @@ The least cost of W workers and S servers in one machine has a closed form; acro
 for which there are two kernels here: a *sweep* over machines in order of cost (the default, near exact, a few
 microseconds) and an *exact* dynamic program over machines (the test oracle).
 
+The sweep is near exact in cost, and exact in what is feasible: whether W workers and S servers fit does not depend on
+costs, and how many workers fit beside S servers has a closed form (``_Trades``).
+
 Kernels take arrays only. Amounts are compared in whole grains (exact) and paid for in the resource's own unit.
 
 All of them are in this one file on purpose: the compiled code on disk is renewed when the file of a kernel changes, not
@@ -39,11 +42,8 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_SEARCHED = -2.0
-"""Mark of a configuration that no sweep found and the exact program did."""
-
-_LARGEST_SEARCH = 200_000
-"""Most steps of the exact program that a sweep spends where it finds nothing at all: a fraction of a millisecond."""
+_PACKED = -2.0
+"""Mark of a configuration that no sweep found and a packing did."""
 
 _GREEDY_VARIANTS = 5
 """Server-first sweeps beside the worker-first one: x in {0, three quartiles of A, 10 max A}."""
@@ -419,49 +419,184 @@ def _levels(listed: _Listed, by_a: Ints) -> Floats:
     return levels[:found]
 
 
+class _Trades(NamedTuple):
+    """What machines give up for servers: the concave envelopes of workers over servers, cut into their edges.
+
+    Edges come by rising workers lost per server, at equal loss those of cheaper servers first. Taken in this order, the
+    first S servers lose as few workers as the sum of envelopes allows, an upper bound. And rounded
+    down it is reached: all machines but one are at a corner of their envelope, which they hold; and the one within an
+    edge holds its envelope rounded down, for what it holds is a concave function (least over resources of what is left
+    / demand) rounded down, and that function is nowhere below the envelope.
+    """
+
+    spare: Ints
+    """(n,) servers beside the most workers."""
+    machines: Ints
+    """Of each edge."""
+    servers: Ints
+    """Gained along each edge, >= 1."""
+    workers: Ints
+    """Lost along each edge, >= 1."""
+
+
 @_compiled
-def _worth_a_search(listed: _Listed, ask: Ask) -> bool:
-    """Whether the smallest configuration may fit after all, by totals, and the exact program for it is small."""
+def _trades(listed: _Listed, ask: Ask, by_b: Ints) -> _Trades:
+    """Find the envelope of each machine from the corners of what it holds, by workers or by servers, the fewer."""
     n = len(listed.machines)
-    workers, servers = ask.workers[0], ask.servers[0]
-    worker_room = 0
-    server_room = 0
-    for i in range(n):
-        worker_room += listed.fits[i]
-        server_room += _fit(listed.free[i], ask.server, servers)
-    if worker_room < workers or server_room < servers:
-        return False
+    most_servers = ask.servers[-1]
+    spare = np.empty(n, dtype=np.int64)
+    edges = np.empty((4 * n + 4, 3), dtype=np.int64)
+    count = 0
+    for i in by_b:
+        free, fits = listed.free[i], listed.fits[i]
+        room = _fit(free, ask.server, most_servers)
+        spare[i] = _fit_beside(free, ask.worker, fits, ask.server, room)
+        if spare[i] == room:
+            continue
+        least = _fit_beside(free, ask.server, room, ask.worker, fits)
+        by_workers = fits - least < room - spare[i]
+        begin = count
+        last_servers, last_workers = spare[i], fits
+        for step in range(1, min(fits - least, room - spare[i]) + 1):
+            if by_workers:
+                workers = fits - step
+                servers = _fit_beside(free, ask.worker, workers, ask.server, room)
+            else:
+                servers = spare[i] + step
+                workers = _fit_beside(free, ask.server, servers, ask.worker, fits)
+            gained, lost = servers - last_servers, last_workers - workers
+            if gained == 0:
+                continue
+            # Where an edge loses no less per server than the next one, the corner between them is none.
+            while count > begin and edges[count - 1, 2] * gained >= lost * edges[count - 1, 1]:
+                count -= 1
+                gained += edges[count, 1]
+                lost += edges[count, 2]
+            if count == len(edges):
+                edges = np.concatenate((edges, np.empty_like(edges)))
+            edges[count, 0], edges[count, 1], edges[count, 2] = i, gained, lost
+            count += 1
+            last_servers, last_workers = servers, workers
+    order = np.argsort(edges[:count, 2] / edges[:count, 1], kind="mergesort")
+    return _Trades(spare, edges[:count, 0][order], edges[:count, 1][order], edges[:count, 2][order])
+
+
+@_compiled
+def _holds(listed: _Listed, ask: Ask, trades: _Trades, k: int, servers_at: Ints) -> bool:
+    """Whether configuration ``k`` fits anywhere (exact). If so ``servers_at`` leaves room for its workers."""
+    servers_at[:] = trades.spare
+    missing = ask.servers[k] - servers_at.sum()
+    over = listed.fits.sum() - ask.workers[k]
+    for at in range(len(trades.machines)):
+        if missing <= 0 or over < 0:
+            break
+        taken = min(missing, trades.servers[at])
+        servers_at[trades.machines[at]] += taken
+        missing -= taken
+        # Within an edge the machine holds what the envelope says, rounded down.
+        over -= (taken * trades.workers[at] + trades.servers[at] - 1) // trades.servers[at]
+    return bool(missing <= 0 and over >= 0)
+
+
+@_compiled
+def _too_much(listed: _Listed, ask: Ask, k: int) -> bool:
+    """Whether configuration ``k`` is more than all machines together have: of workers, of servers or of a resource."""
+    workers, servers = ask.workers[k], ask.servers[k]
+    if listed.fits.sum() < workers:
+        return True
+    room = 0
+    for i in range(len(listed.machines)):
+        if room < servers:
+            room += _fit(listed.free[i], ask.server, servers)
+    if room < servers:
+        return True
     for r in range(len(ask.worker)):
         if listed.free[:, r].sum() < workers * ask.worker[r] + servers * ask.server[r]:
-            return False
-    steps = (server_room + n) * (servers + 1) * (workers + 1)
-    return bool(steps <= _LARGEST_SEARCH)
+            return True
+    return False
 
 
 @_compiled
-def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> None:
-    """Find the least of all sweeps for each configuration.
+def _pack(listed: _Listed, ask: Ask, by_b: Ints, first: int, servers_at: Ints) -> int:
+    """Return the last configuration that fits, ``first`` - 1 if ``first`` does not; ``servers_at`` is for that one.
 
-    ``better`` is -1 where worker-first won, ``_SEARCHED`` where only the exact program found a placement, else the x of
-    the server-first sweep that won.
+    Neither workers nor servers fall along configurations, so what fits is a run from the start, and where the servers
+    of the last one are there is room for all before it.
+    """
+    last, beyond, step = first - 1, len(ask.workers), 1
+    if _too_much(listed, ask, first):
+        return last
+    trades = _trades(listed, ask, by_b)
+    tried = np.empty_like(servers_at)
+    # Nearly always the first one fails, or the one after it: steps from there, halves when one has failed.
+    while last + 1 < beyond:
+        k = min(last + step, (last + beyond) // 2)
+        if _holds(listed, ask, trades, k, tried):
+            last, step = k, 2 * step
+            servers_at[:] = tried
+        else:
+            beyond = k
+    return last
+
+
+@_compiled
+def _fill(
+    listed: _Listed, ask: Ask, k: int, by_a: Ints, by_b: Ints, fits: Ints, workers_at: Ints, servers_at: Ints
+) -> float:
+    """Put the workers of configuration ``k`` by A, at most ``fits`` on each, then its servers by B; return the cost."""
+    cost = 0.0
+    left = ask.workers[k]
+    workers_at[:] = 0
+    for i in by_a:
+        workers_at[i] = min(left, fits[i])
+        left -= workers_at[i]
+        cost += workers_at[i] * listed.worker_cost[i]
+    left = ask.servers[k]
+    servers_at[:] = 0
+    for i in by_b:
+        if left > 0:
+            servers_at[i] = _fit_beside(listed.free[i], ask.worker, workers_at[i], ask.server, left)
+            left -= servers_at[i]
+            cost += servers_at[i] * listed.server_cost[i]
+    return cost
+
+
+@_compiled
+def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> Ints:
+    """Find the least of all sweeps for each configuration, and a packing of those that fit and no sweep finds.
+
+    ``better`` is -1 where worker-first won, ``_PACKED`` where only a packing was found, else the x of the server-first
+    sweep that won. Returned are the most workers on each machine that leave room for the servers of the packing.
     """
     n = len(listed.machines)
     costs[:] = np.inf
     better[:] = -1.0
+    fits = listed.fits.copy()
     if n == 0:
-        return
+        return fits
     by_a = np.argsort(listed.worker_cost, kind="mergesort")
     by_b = np.argsort(listed.server_cost, kind="mergesort")
     _workers_first(listed, ask, by_a, by_b, costs)
     if ask.servers[-1] == 0:
-        return
+        return fits
     servers_at = np.empty(n, dtype=np.int64)
     for x in _levels(listed, by_a):
         _servers_first(listed, ask, by_a, x, costs, better, -1, servers_at)
-    if costs[0] == np.inf and _worth_a_search(listed, ask):
-        smallest = one(ask, 0)
-        costs[0] = _exact_table(listed, smallest, False)[0, ask.servers[0], ask.workers[0]]
-        better[0] = _SEARCHED
+    # What a sweep finds is a run from the start as well: fewer workers and servers go where more have gone.
+    first = len(ask.workers)
+    while first > 0 and costs[first - 1] == np.inf:
+        first -= 1
+    if first == len(ask.workers):
+        return fits
+    last = _pack(listed, ask, by_b, first, servers_at)
+    if last >= first:
+        for i in range(n):
+            fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits[i])
+        workers_at = np.empty(n, dtype=np.int64)
+        for k in range(first, last + 1):
+            costs[k] = _fill(listed, ask, k, by_a, by_b, fits, workers_at, servers_at)
+            better[k] = _PACKED
+    return fits
 
 
 @_compiled
@@ -618,32 +753,22 @@ def _place_exactly(listed: _Listed, one: Ask, workers_at: Ints, servers_at: Ints
 
 
 @_compiled
-def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, workers_at: Ints, servers_at: Ints) -> None:
-    """Run the sweep again that won for configuration ``k``: server-first with ``x`` >= 0, else worker-first."""
-    n = len(listed.machines)
-    workers, servers = ask.workers[k], ask.servers[k]
+def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, packed: Ints, workers_at: Ints, servers_at: Ints) -> None:
+    """Run again what won for configuration ``k``: servers first with ``x`` >= 0, else workers first, or the packing."""
     by_a = np.argsort(listed.worker_cost, kind="mergesort")
-    fits = listed.fits.copy()
-    if x >= 0.0:
-        again = np.full(len(ask.workers), np.inf)
-        _servers_first(listed, ask, by_a, x, again, np.empty(len(ask.workers)), k, servers_at)
-        for i in range(n):
-            if servers_at[i] > 0:
-                fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, ask.workers[-1])
-    left = workers
-    for j in range(n):
-        here = min(left, fits[by_a[j]])
-        workers_at[by_a[j]] = here
-        left -= here
+    by_b = np.argsort(listed.server_cost, kind="mergesort")
     if x < 0.0:
-        by_b = np.argsort(listed.server_cost, kind="mergesort")
-        left = servers
-        for j in range(n):
-            i = by_b[j]
-            if left > 0:
-                here = _fit_beside(listed.free[i], ask.worker, workers_at[i], ask.server, left)
-                servers_at[i] = here
-                left -= here
+        _fill(listed, ask, k, by_a, by_b, packed if x == _PACKED else listed.fits, workers_at, servers_at)
+        return
+    again = np.full(len(ask.workers), np.inf)
+    _servers_first(listed, ask, by_a, x, again, np.empty(len(ask.workers)), k, servers_at)
+    left = ask.workers[k]
+    for i in by_a:
+        fits = listed.fits[i]
+        if servers_at[i] > 0:
+            fits = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits)
+        workers_at[i] = min(left, fits)
+        left -= workers_at[i]
 
 
 @_compiled
@@ -665,12 +790,11 @@ def _place(
         servers_at[where[k]] = servers
     else:
         costs, better = np.empty(k_count), np.empty(k_count)
-        if not exact:
-            _across(listed, ask, costs, better)
-        if exact or better[k] == _SEARCHED:
+        if exact:
             _place_exactly(listed, one(ask, k), workers_at, servers_at)
         else:
-            _place_swept(listed, ask, k, better[k], workers_at, servers_at)
+            packed = _across(listed, ask, costs, better)
+            _place_swept(listed, ask, k, better[k], packed, workers_at, servers_at)
     used = np.flatnonzero(workers_at + servers_at)
     return listed.machines[used], workers_at[used], servers_at[used]
 
