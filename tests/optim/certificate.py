@@ -2,8 +2,7 @@
 
 The cheapest relaxed way to train N samples by a completion is a linear program over the slots' points with one row for
 the workload. By its dual it costs max over m >= 0 of m N - sum over slots of max(0, max over points of m s - c), which
-is concave and piecewise linear in m: its largest value lies at a corner, where m is the price per sample of a point or
-of the step between two points of one slot.
+is concave in m and largest where the points that are worth m begin to train N: found by halving.
 """
 
 from __future__ import annotations
@@ -43,16 +42,28 @@ def points(job: Job, cluster: Cluster, slot_seconds: float) -> list[tuple[float,
 
 def least_costs(samples: Floats, costs: Floats, needed: float) -> list[float]:
     """Return the least cost of ``needed`` samples by each slot; samples (P,), costs (slots, P)."""
-    steps = samples[:, None] - samples
-    with np.errstate(divide="ignore", invalid="ignore"):
-        between = (costs[:, :, None] - costs[:, None, :]) / steps
-    corners = np.concatenate([(costs / samples).reshape(-1), between[:, steps > 0].reshape(-1), [0.0]])
-    corners = np.unique(corners[np.isfinite(corners) & (corners >= 0)])
-    # What a slot earns at a price m per sample, by (corner, slot).
-    earned = np.maximum(0.0, (corners[:, None, None] * samples - costs).max(axis=2))
-    value = corners[:, None] * needed - np.cumsum(earned, axis=1)
-    most = samples.max() * np.arange(1, len(costs) + 1)
-    return [float(v) if m >= needed * (1 - 1e-9) else math.inf for v, m in zip(value.max(axis=0), most, strict=True)]
+    found = []
+    for slots in range(1, len(costs) + 1):
+        some = costs[:slots]
+
+        def at(price: float, some: Floats = some) -> tuple[float, float]:
+            """Return the value at a price per sample, and the samples that are worth it."""
+            earned = price * samples - some
+            best = earned.argmax(axis=1)
+            gain = earned[np.arange(len(some)), best]
+            return price * needed - gain[gain > 0].sum(), float(samples[best][gain > 0].sum())
+
+        if samples.max() * slots < needed * (1 - 1e-9):
+            found.append(math.inf)
+            continue
+        low, high = 0.0, 1e-12
+        while at(high)[1] < needed * (1 - 1e-9):
+            low, high = high, 2.0 * high
+        for _ in range(50):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if at(middle)[1] < needed * (1 - 1e-9) else (low, middle)
+        found.append(max(at(low)[0], at(high)[0]))
+    return found
 
 
 def recompute(jobs: Sequence[Job], cluster: Cluster, prices: Floats, slot_seconds: float) -> float:

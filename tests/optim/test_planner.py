@@ -280,7 +280,7 @@ def test_restart_seconds_are_charged_in_every_slot() -> None:
 
 def test_solvers_are_found_by_name() -> None:
     assert (solver("sweep").name, solver("exact").name) == ("sweep", "exact")
-    with pytest.raises(InvalidInput, match="solver must be sweep or exact, got 'best'"):
+    with pytest.raises(InvalidInput, match="solver must be one of sweep, exact, reference, got 'best'"):
         solver("best")
     with pytest.raises(InvalidInput, match="grid must be >= 1, got 0"):
         Planner(grid=0)
