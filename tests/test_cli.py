@@ -11,9 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.optim.certificate import recompute
 
 from slotwise.cli import main
+from slotwise.workloads.synthetic import paper
 
 ROOT = Path(__file__).parents[1]
 JOBS, CLUSTER = str(ROOT / "examples/jobs.yaml"), str(ROOT / "examples/cluster.yaml")
@@ -56,7 +59,10 @@ def test_json_has_every_documented_field_and_the_jobs_add_up(capsys: pytest.Capt
     assert set(found["jct_seconds"]) == {"mean", "p50", "p90", "p99"}
     assert set(found["decision_seconds"]) == {"p50", "p99", "max"}
     assert set(found["utilization"]) == {"gpu", "cpu", "memory", "storage"}
-    assert found["upper_bound"] is None
+    assert found["upper_bound"] >= found["total_utility"] > 0
+    assert found["fraction_of_bound"] == pytest.approx(found["total_utility"] / found["upper_bound"])
+    assert found["bound_seconds"] > 0
+    assert found["rounding"] is None
     assert (found["solver"], found["prices"]) == (("sweep", "learnt") if policy == "pdors" else (None, None))
 
 
@@ -158,9 +164,8 @@ def test_an_interrupt_is_one_line_exit_code_130_and_no_event_log(tmp_path: Path)
         stderr=subprocess.PIPE,
         text=True,
     )
-    part = tmp_path / "run.jsonl.part"
     for _ in range(600):
-        if part.exists() and part.stat().st_size > 0:
+        if any(part.stat().st_size > 0 for part in tmp_path.glob("run.jsonl.*.part")):
             break
         time.sleep(0.1)
     run.send_signal(signal.SIGINT)
@@ -209,7 +214,7 @@ def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str]
         ([*PAPER, "--policy", "best"], "policy must be one of pdors, fifo, drf, got 'best'"),
         ([*PAPER, "--prices", "high"], "prices must be learnt, learnt=X, literal or scale=X, got 'high'"),
         ([*PAPER, "--prices", "scale=0"], "prices scale must be > 0 and finite, got 0.0"),
-        ([*PAPER, "--solver", "best"], "solver must be sweep or exact, got 'best'"),
+        ([*PAPER, "--solver", "best"], "solver must be one of sweep, exact, reference, got 'best'"),
         ([*PAPER, "--grid", "0"], "grid must be >= 1, got 0"),
         ([*PAPER, "--cluster-share", "0"], "cluster share must be > 0 and <= 1, got 0.0"),
         ([*PAPER, "--events", "/nowhere/run.jsonl"], "--events must be a file that can be written"),
@@ -283,3 +288,167 @@ def test_output_closed_early_is_not_an_error() -> None:
         env={**os.environ, "PYTHONWARNINGS": "error"},
     )
     assert "Traceback" not in run.stderr
+
+
+def test_a_link_stays_a_link_and_a_part_of_the_users_own_stays_his(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    real, link, own = tmp_path / "real.jsonl", tmp_path / "run.jsonl", tmp_path / "run.jsonl.part"
+    link.symlink_to(real)
+    own.write_text("mine")
+    figures(capsys, *PAPER, "--no-bound", "--events", str(link))
+    assert link.is_symlink()
+    assert "SlotOpened" in real.read_text()
+    assert own.read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_folder_is_no_event_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    says = refused(capsys, *PAPER, "--events", str(tmp_path))
+    assert "--events must be a file that can be written" in says
+
+
+# ------------------------------------------------------------------------------------------ bounds
+
+
+SMALL = ["--workload", "paper", "--jobs", "10", "--machines", "5", "--horizon", "10", "--seed", "2"]
+
+
+def test_no_bound_computes_none(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, *PAPER, "--no-bound")
+    assert (found["upper_bound"], found["fraction_of_bound"], found["bound_seconds"]) == (None, None, None)
+
+
+def test_a_workload_too_large_for_a_quick_bound_goes_without(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotwise.cli.simulate.LARGEST_BOUND", 10)
+    assert main([*PAPER, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["upper_bound"] is None
+    assert "no upper bound, since jobs x slots is" in captured.err
+
+
+def test_jobs_that_can_earn_nothing_have_no_fraction(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, "simulate", "--workload", "paper", "--jobs", "3", "--machines", "1", "--horizon", "1")
+    assert (found["upper_bound"], found["fraction_of_bound"]) == (0.0, None)
+
+
+def test_the_bound_of_a_run_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    run = figures(capsys, "simulate", *SMALL)
+    found = figures(capsys, "bound", *SMALL, "--exact")
+    assert found["upper_bound"] == run["upper_bound"]
+    assert run["total_utility"] <= found["offline"]["utility"] <= found["offline"]["bound"] * (1 + 1e-9)
+    assert found["offline"]["bound"] <= found["upper_bound"] * (1 + 1e-9)
+    assert found["offline"]["proven"] is True
+    assert found["workload_digest"] == run["workload_digest"]
+    assert 0 <= found["lp_gap"] <= 1e-3
+
+
+def test_documented_fields_of_bound_are_those_that_come_out(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs/commands.md").read_text().split("## `slotwise bound`")[1]
+    found = figures(capsys, "bound", *SMALL, "--exact")
+    for field in [*found, *found["offline"]]:
+        assert f"`{field}`" in text
+
+
+def test_stored_prices_prove_the_bound_to_anybody(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "prices.json"
+    arguments = ["--workload", "paper", "--jobs", "40", "--machines", "12", "--horizon", "15", "--seed", "4"]
+    found = figures(capsys, "bound", *arguments, "--out", str(path))
+    stored = json.loads(path.read_text())
+    workload = paper(40, 12, 15, 4)
+    assert workload.cluster is not None
+    assert stored["workload_digest"] == workload.digest
+    assert stored["resources"] == list(workload.cluster.resources)
+    checked = recompute(workload.jobs, workload.cluster, np.array(stored["prices"]), stored["slot_seconds"])
+    assert stored["upper_bound"] == found["upper_bound"] == pytest.approx(checked, rel=1e-6)
+
+
+def test_bound_reads_traces_and_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", "--workload", JOBS, "--cluster", CLUSTER]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("upper_bound") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--gap", "0"], "gap must be > 0, got 0.0"),
+        (["--rounds", "0"], "rounds must be >= 1, got 0"),
+        (["--seconds", "-1"], "--seconds must be > 0, got -1"),
+        (["--out", "/nowhere/prices.json"], "--out must be a file that can be written"),
+        (["--exact", "--jobs", "4000", "--horizon", "100"], "--exact goes with small cases"),
+    ],
+)
+def test_bad_input_of_bound_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert says in refused(capsys, "bound", *SMALL, *arguments)
+
+
+def test_bound_stops_at_its_time_and_keeps_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--workload", "paper", "--jobs", "100", "--machines", "30", "--horizon", "20"]
+    found = figures(capsys, "bound", *arguments, "--seconds", "1e-9")
+    assert found["rounds"] == 1
+    assert found["upper_bound"] >= figures(capsys, "bound", *arguments)["upper_bound"]
+
+
+def test_an_interrupted_bound_keeps_what_it_has() -> None:
+    arguments = [
+        "bound",
+        "--workload",
+        "paper",
+        "--jobs",
+        "3000",
+        "--machines",
+        "40",
+        "--horizon",
+        "200",
+        "--gap",
+        "1e-9",
+    ]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "slotwise", *arguments, "--gap", "1e-9", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(8.0)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    if run.returncode == 0:
+        found = json.loads(out)
+        assert found["upper_bound"] > 0
+        assert "stopped after round" in err
+    else:
+        # A slow machine had no bound yet.
+        assert (run.returncode, out, err) == (130, "", "slotwise: interrupted\n")
+
+
+# ------------------------------------------------------------------------------------------ the reference solver
+
+
+def test_the_reference_solver_counts_its_roundings(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, *PAPER, "--solver", "reference", "--attempts", "5", "--gain", "packing", "--delta", "0.3")
+    counted = found["rounding"]
+    assert counted["relaxations"] >= counted["feasible"] + counted["fallbacks"] > 0
+    assert counted["relaxations"] <= counted["attempts"] <= 5 * counted["relaxations"]
+    again = figures(capsys, *PAPER, "--solver", "reference", "--attempts", "5", "--gain", "packing", "--delta", "0.3")
+    assert again["rounding"] == counted
+    assert again["total_utility"] == found["total_utility"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--gain", "best"], "gain must be packing, covering, textbook or a number > 0, got 'best'"),
+        (["--gain", "-1"], "gain must be packing, covering, textbook or a number > 0, got '-1'"),
+        (["--delta", "0"], "delta must be > 0 and <= 1, got 0.0"),
+        (["--delta", "nan"], "delta must be > 0 and <= 1, got nan"),
+        (["--attempts", "0"], "attempts must be >= 1, got 0"),
+    ],
+)
+def test_bad_options_of_the_reference_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert says in refused(capsys, *PAPER, "--solver", "reference", *arguments)
+    assert "goes with --solver reference, got it with --solver sweep" in refused(capsys, *PAPER, *arguments)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from slotwise.model.schedule import Decision, Placement, Reason, Schedule
     from slotwise.model.speed import AllReduceSpeed, PaperSpeed
     from slotwise.model.utility import Deadline, Linear, Sigmoid
+    from slotwise.optim.bound import Bound, Relaxed, upper_bound
+    from slotwise.optim.offline import Optimum, offline_optimum
     from slotwise.policies._base import CommitAtArrival, Policy, State
     from slotwise.policies._placing import pack
     from slotwise.scheduler import Scheduler
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllReduceSpeed",
+    "Bound",
     "Cluster",
     "CommitAtArrival",
     "Deadline",
@@ -34,10 +37,12 @@ __all__ = [
     "Job",
     "Linear",
     "Machine",
+    "Optimum",
     "PaperSpeed",
     "Placement",
     "Policy",
     "Reason",
+    "Relaxed",
     "Run",
     "Schedule",
     "Scheduler",
@@ -46,11 +51,13 @@ __all__ = [
     "State",
     "Workload",
     "google",
+    "offline_optimum",
     "pack",
     "paper",
     "read_cluster",
     "read_trace",
     "simulate",
+    "upper_bound",
 ]
 
 __version__ = "0.1.0"
@@ -62,6 +69,8 @@ _HOMES = {
     "model.schedule": ("Decision", "Placement", "Reason", "Schedule"),
     "model.speed": ("AllReduceSpeed", "PaperSpeed"),
     "model.utility": ("Deadline", "Linear", "Sigmoid"),
+    "optim.bound": ("Bound", "Relaxed", "upper_bound"),
+    "optim.offline": ("Optimum", "offline_optimum"),
     "policies._base": ("CommitAtArrival", "Policy", "State"),
     "policies._placing": ("pack",),
     "scheduler": ("Scheduler",),

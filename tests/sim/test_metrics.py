@@ -93,6 +93,7 @@ def test_the_summary_has_these_fields_and_no_others(run: Run) -> None:
         "utilization",
         "colocated_fraction",
         "decision_seconds",
+        "rounding",
     ]
 
 

@@ -29,7 +29,16 @@ from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves, curve, sweep_costs, sweep_place
 
-__all__ = ["GAINS", "Reference", "Rounding", "covering_gain", "draw", "packing_gain", "textbook_gain"]
+__all__ = [
+    "GAINS",
+    "Reference",
+    "Rounding",
+    "SlotProgram",
+    "covering_gain",
+    "draw",
+    "packing_gain",
+    "textbook_gain",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -166,6 +175,8 @@ class Reference:
         ``"packing"``, ``"covering"``, ``"textbook"``, or the gain itself, > 0.
     attempts : int
         Draws for each relaxation at most, >= 1.
+    fallback : bool
+        Whether the sweep stands in where no draw was feasible; without it such a configuration counts as infeasible.
 
     Attributes
     ----------
@@ -175,7 +186,9 @@ class Reference:
 
     name = "reference"
 
-    def __init__(self, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100) -> None:
+    def __init__(
+        self, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100, *, fallback: bool = True
+    ) -> None:
         if not 0 < delta <= 1:
             raise InvalidInput(f"delta must be > 0 and <= 1, got {delta!r}")
         if attempts < 1:
@@ -184,9 +197,10 @@ class Reference:
         self._seed = seed
         self._delta = delta
         self._attempts = attempts
+        self._fallback = fallback
         self.rounding = Rounding()
         self._request: Request | None = None
-        self._program: _SlotProgram | None = None
+        self._program: SlotProgram | None = None
         self._placed: dict[tuple[int, int], Placement] = {}
 
     def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
@@ -220,7 +234,7 @@ class Reference:
         ask = request.ask
         inside, swept = sweep_costs(ledger.view, slot, ask, prices)
         if self._program is None:
-            self._program = _SlotProgram(request, len(ledger.cluster))
+            self._program = SlotProgram(request, len(ledger.cluster))
         program = self._program
         price = prices.at(ledger.used(slot), ledger.view.capacity)
         program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
@@ -247,13 +261,13 @@ class Reference:
                 self._placed[slot, k] = Placement.of(
                     {h: (int(counts[h]), int(counts[machines + h])) for h in range(machines)}
                 )
-            elif np.isfinite(swept[k]):
+            elif self._fallback and np.isfinite(swept[k]):
                 self.rounding.fallbacks += 1
                 across[k] = swept[k]
                 self._placed.pop((slot, k), None)
         return inside, across
 
-    def _gain_of(self, program: _SlotProgram, workers: int, servers: int) -> float:
+    def _gain_of(self, program: SlotProgram, workers: int, servers: int) -> float:
         match self._gain:
             case "packing":
                 return packing_gain(program.packing_rows, program.packing_ratio, self._delta)
@@ -276,11 +290,27 @@ def _number(gain: str | float) -> float:
     return number
 
 
-class _SlotProgram:
+class SlotProgram:
     """The relaxation of one job: built once, changed for each slot and each pair of workers and servers.
 
     Columns are the workers of each machine, then its servers; rows are packing by (machine, resource), the total of
     workers, then the two coverings.
+
+    Parameters
+    ----------
+    request : Request
+        The job.
+    machines : int
+        M.
+
+    Attributes
+    ----------
+    packing_rows : int
+        m_b = M R + 1.
+    packing_ratio : float
+        W_b in the slot that is open.
+    costs : (2 M,) float64
+        Of one worker, then one server, on each machine, in the slot that is open.
     """
 
     def __init__(self, request: Request, machines: int) -> None:
