@@ -74,8 +74,8 @@ def main() -> None:
         "",
         f"Paper's workload, {JOBS} jobs, {MACHINES} machines, {HORIZON} slots, seeds 0 to {given.seeds - 1}. In "
         f"{len(rows) - len(useful)} cases no job can finish with a utility above 0.001; of the other {len(useful)} the "
-        f"optimum is proven in {sum(int(row['proven']) for row in useful)}, and in the rest the solver's own upper bound "
-        f"after {given.seconds:g} s stands in for it, so that ratios there are too low.",
+        f"optimum is proven in {sum(int(row['proven']) for row in useful)}, and in the rest the solver's own upper "
+        f"bound after {given.seconds:g} s stands in for it, so that ratios there are too low.",
         "",
         "| earned over the optimum | mean | least | 10 % of cases below | median | cases at 1 | sum over sum |",
         "|---|---|---|---|---|---|---|",
