@@ -196,6 +196,17 @@ def test_rounds_only_improve_and_end_at_the_gap() -> None:
     assert len(list(relaxed.improve(gap=1e-3, rounds=3))) == 3
 
 
+def test_first_prices_that_no_job_can_pay_are_no_end() -> None:
+    # Its value per size is that of its earliest completion, but it is worth next to nothing by then.
+    cluster = machines({"gpu": 4.0})
+    jobs = [elastic(f"job-{i}", 5.0, 4, utility=Deadline(1.0, 1.0)) for i in range(9)]
+    found = list(Relaxed(jobs, cluster, 2, 1.0).improve())
+    assert found[-1].value == pytest.approx(1.6, rel=2e-3)
+    for seed in range(12):
+        cluster, jobs = drawn(20, 4, 30, seed)
+        assert upper_bound(jobs, cluster, horizon=30, slot_seconds=HOUR).gap <= 1e-3
+
+
 def test_the_same_jobs_have_the_same_bound() -> None:
     cluster, jobs = drawn(60, 20, 20, 3)
     first, second = (upper_bound(jobs, cluster, horizon=20, slot_seconds=HOUR) for _ in range(2))

@@ -205,6 +205,7 @@ class _Master:
     def __init__(self, claims: Sequence[Claim], horizon: int, resources: int) -> None:
         self._claims = claims
         self._shape = (horizon, resources)
+        self._filled = False
         rows = horizon * resources + len(claims)
         nothing = Matrix(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
         sides = np.full(rows, -np.inf), np.ones(rows)
@@ -223,11 +224,15 @@ class _Master:
             starts.append(starts[-1] + len(entries) + 1)
             gains.append(claim.utility[completion])
         if gains:
+            self._filled = True
             matrix = Matrix(np.array(starts), np.concatenate(rows), np.concatenate(values))
             self._program.add(np.array(gains), matrix, np.full(len(gains), np.inf))
 
     def solve(self) -> tuple[float, Floats]:
         """Return what the best choice earns, and the prices of the cluster that go with it."""
+        if not self._filled:
+            # No job has paid yet, at any prices so far.
+            return 0.0, np.zeros(self._shape)
         solution = self._program.solve()
         assert solution.status is Status.OPTIMAL  # choosing nothing is feasible, choosing all is the most
         prices = np.maximum(solution.duals[: self._shape[0] * self._shape[1]], 0.0)
