@@ -101,7 +101,7 @@ class Walk(PdOrs):
         program = SlotProgram(request, len(ledger.cluster))
         slots = np.unique(np.linspace(state.slot, ledger.end - 1, 3).astype(int))
         for slot in slots.tolist():
-            price = prices.at(ledger.used(slot), ledger.view.capacity)
+            price = prices.at(ledger.used(slot), ledger.view.capacity, slot)
             program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
             for k in np.unique(np.linspace(0, len(ask.workers) - 1, 6).astype(int)).tolist():
                 workers, servers = int(ask.workers[k]), int(ask.servers[k])

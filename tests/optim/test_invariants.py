@@ -169,7 +169,8 @@ def check_payoff(answer: Answer) -> None:
             for r in range(len(taken)):
                 if taken[r] > 0:
                     share = answer.before.used(slot)[machine, r] / capacity[r]
-                    exponent = float(answer.prices.log_low[r] + answer.prices.log_ratio[r] * share)
+                    low, ratio = answer.prices.rows(slot, 1)
+                    exponent = float(low[0, r] + ratio[0, r] * share)
                     cost += float(np.exp(exponent)) * float(taken[r] * answer.before.cluster.grain[r])
     delay = schedule.completion - answer.job.arrival
     utility = float(answer.job.utility.values(delay + 1)[delay])
@@ -181,8 +182,8 @@ def check_prices_rise(answer: Answer, after: Ledger) -> None:
     """Invariant 4, first half: committing lowers no price."""
     capacity = answer.before.view.capacity
     for slot in range(after.origin, after.end):
-        before = answer.prices.at(answer.before.used(slot), capacity)
-        assert (answer.prices.at(after.used(slot), capacity) >= before).all()
+        before = answer.prices.at(answer.before.used(slot), capacity, slot)
+        assert (answer.prices.at(after.used(slot), capacity, slot) >= before).all()
         assert np.isfinite(before).all()
         assert (before > 0).all()
 

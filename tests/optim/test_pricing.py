@@ -53,15 +53,17 @@ def test_price_equals_the_plain_formula(seed: int) -> None:
     prices = Prices(rng.uniform(-20.0, 5.0, 3), rng.uniform(1.0, 30.0, 3))
     capacity: Floats = rng.integers(0, 4, (5, 3)).astype(np.float64) * 1e6
     used: Floats = np.floor(rng.random((5, 3)) * capacity)
-    found = prices.at(used, capacity)
+    found = prices.at(used, capacity, 0)
     for m in range(5):
         for r in range(3):
-            assert found[m, r] == pytest.approx(twins.price(prices, r, int(used[m, r]), int(capacity[m, r])), rel=1e-9)
+            assert found[m, r] == pytest.approx(
+                twins.price(prices, 0, r, int(used[m, r]), int(capacity[m, r])), rel=1e-9
+            )
 
 
 def test_empty_costs_low_full_costs_high_half_their_geometric_mean() -> None:
     prices = prices_of(0.5, 8.0, 1)
-    found = prices.at(np.array([[0.0], [2.0], [4.0], [0.0]]), np.array([[4.0], [4.0], [4.0], [0.0]]))
+    found = prices.at(np.array([[0.0], [2.0], [4.0], [0.0]]), np.array([[4.0], [4.0], [4.0], [0.0]]), 0)
     assert found[:, 0] == pytest.approx([0.5, 2.0, 8.0, 8.0])  # the last one has no capacity: U
 
 
@@ -98,7 +100,7 @@ def test_literal_low_does_not_vanish_where_late_utility_does() -> None:
 
 def test_literal_prices_without_any_job_are_finite() -> None:
     prices = Literal(TWO_MACHINES, [], 5).observe(bid(1.0, (1.0, 1.0), (1.0, 1.0)))
-    assert np.isfinite(prices.at(np.zeros((2, 2)), TWO_MACHINES.grains)).all()
+    assert np.isfinite(prices.at(np.zeros((2, 2)), TWO_MACHINES.grains, 0)).all()
 
 
 def literal(listed: list[Job], cluster: Cluster, horizon: int) -> Prices:
@@ -159,19 +161,19 @@ def test_price_of_a_full_resource_leaves_no_payoff(seed: int) -> None:
 
 
 def test_learnt_base_is_the_density_at_which_the_capacity_is_spent() -> None:
-    """Two machines: after slot s, 2 (s + 1) X machine-slots were on offer."""
+    """Two machines: by slot s, 2 (s + 1) X machine-slots were on offer; (s + 1) / (s + 2) of the threshold counts."""
     calibrated = Learnt(TWO_MACHINES, 1.0)
     # Density 10 / 1 = 10; sum of sizes 1 < 2: never reached, so the floor holds.
     prices = calibrated.observe(bid(10.0, (1.5, 0.5), (1.0, 2.0), slot=0))
     assert high(prices) == pytest.approx([10.0, 5.0])
     assert low(prices) == pytest.approx([1e-5, 5e-6])
-    # Density 3 / 1.5 = 2; sums 1, 2.5 >= 2: base 2, spread over 2 resources and C = (2, 8).
+    # Density 3 / 1.5 = 2; sums 1, 2.5 >= 2: base 2 / 2, spread over 2 resources and C = (2, 8).
     prices = calibrated.observe(bid(3.0, (1.0, 2.0), (1.0, 2.0), slot=0))
-    assert low(prices) == pytest.approx([2.0 / (2 * 2), 2.0 / (2 * 8)])
+    assert low(prices) == pytest.approx([1.0 / (2 * 2), 1.0 / (2 * 8)])
     assert high(prices) == pytest.approx([10.0, 5.0])
-    # Density 4 / 1 = 4, between them; sums 1, 2 (>= 2): base 4.
+    # Density 4 / 1 = 4, between them; sums 1, 2 (>= 2): base 4 / 2.
     prices = calibrated.observe(bid(4.0, (1.0, 1.0), (0.25, 2.0), slot=0))
-    assert low(prices) == pytest.approx([4.0 / 4, 4.0 / 16])
+    assert low(prices) == pytest.approx([2.0 / 4, 2.0 / 16])
     assert high(prices) == pytest.approx([16.0, 5.0])
     # In slot 1 four were on offer; sums 1, 2, 3.5, and 0.25 of density 0.4: never reached.
     prices = calibrated.observe(bid(0.1, (0.25, 0.25), (1.0, 2.0), slot=1))
@@ -180,34 +182,71 @@ def test_learnt_base_is_the_density_at_which_the_capacity_is_spent() -> None:
 
 def test_learnt_share_scales_the_capacity_on_offer() -> None:
     job = bid(10.0, (1.5, 0.5), (1.0, 2.0))  # size 1
-    assert low(Learnt(TWO_MACHINES, 0.5).observe(job)) == pytest.approx([10.0 / 4, 10.0 / 16])
+    assert low(Learnt(TWO_MACHINES, 0.5).observe(job)) == pytest.approx([5.0 / 4, 5.0 / 16])
     assert low(Learnt(TWO_MACHINES, 0.51).observe(job)) == pytest.approx([1e-5, 5e-6])
 
 
-@given(st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(1e-6, 50.0), st.floats(0.1, 5.0)), min_size=1, max_size=12))
-def test_learnt_equals_a_plain_knapsack(drawn: list[tuple[float, float, float]]) -> None:
+def test_learnt_base_is_lower_in_slots_that_few_can_still_want() -> None:
+    """One machine-slot on offer in slot 0; jobs of one machine-slot each that wait four slots."""
+    calibrated = Learnt(TWO_MACHINES, 0.5)
+    for utility in (10.0, 8.0, 6.0, 4.0, 2.0):
+        prices = calibrated.observe(bid(utility, (1.0, 1.0), (1.0, 2.0), slot=0)._replace(patience=4))
+    # A quarter of each in this slot, so that 4 jobs make up what was on offer; half of each in the next, then 3/4, all.
+    bases = np.array([4.0, 8.0, 8.0, 10.0, 10.0]) / 2
+    rows = prices.rows(0, 5)
+    assert np.exp(rows[0][:, 0]) == pytest.approx(bases / 4)
+    assert np.exp(rows[0][:, 1]) == pytest.approx(bases / 16)
+    # U stays what it is.
+    assert np.exp(rows[0] + rows[1]) == pytest.approx(np.tile([10.0, 5.0], (5, 1)))
+    assert prices.at(np.zeros(2), np.ones(2), 1) == pytest.approx([2.0 / 2, 2.0 / 8])
+    assert prices.at(np.ones(2), np.ones(2), 1) == pytest.approx([10.0, 5.0])
+
+
+def test_learnt_patience_is_the_mean_of_the_jobs_seen() -> None:
+    calibrated = Learnt(TWO_MACHINES, 0.1)
+    calibrated.observe(bid(10.0, (1.0, 1.0), (1.0, 2.0))._replace(patience=1))
+    prices = calibrated.observe(bid(8.0, (1.0, 1.0), (1.0, 2.0))._replace(patience=6))
+    assert len(prices.relief) == math.ceil(3.5) - 1
+
+
+def test_learnt_base_of_an_idle_cluster_is_below_whoever_asks() -> None:
+    calibrated = Learnt(TWO_MACHINES, 0.1)
+    for utility in (10.0, 8.0, 1.0):
+        calibrated.observe(bid(utility, (1.0, 1.0), (1.0, 2.0)))
+    assert low(calibrated.observe(bid(2.0, (1.0, 1.0), (1.0, 2.0)), idle=False))[0] == pytest.approx(10.0 / 2 / 4)
+    # The next lower one has a density of 1.
+    assert low(calibrated.observe(bid(2.0, (1.0, 1.0), (1.0, 2.0)), idle=True))[0] == pytest.approx(1.0 / 4)
+
+
+_seen = st.tuples(st.floats(0.0, 100.0), st.floats(1e-6, 50.0), st.floats(0.1, 5.0), st.integers(1, 9))
+
+
+@given(st.lists(_seen, min_size=1, max_size=12))
+def test_learnt_equals_a_plain_knapsack(drawn: list[tuple[float, float, float, int]]) -> None:
     calibrated = Learnt(TWO_MACHINES)
     for i in range(len(drawn)):
         slot = i // 3
-        utility, size, least = drawn[i]
+        utility, size, least, patience = drawn[i]
         late = utility if utility > 0 else 0.0
-        found = calibrated.observe(bid(utility, (size, size), (least, math.inf), late=late, slot=slot))
+        asked = bid(utility, (size, size), (least, math.inf), late=late, slot=slot)._replace(patience=patience)
+        found = calibrated.observe(asked)
         seen = drawn[: i + 1]
-        top = max(u / demand for u, _, demand in seen)
+        top = max(u / demand for u, _, demand, _ in seen)
         ordered = sorted(seen, key=lambda job: -job[0] / job[1])
-        densities = [value / size for value, size, _ in ordered]
-        base, total = 0.0, 0.0
-        for (_, size, _), density in zip(ordered, densities, strict=True):
-            total += size
-            if total >= 2 * (slot + 1) * 0.5:
-                # Of several alike at the threshold all would stay out: the next lower density counts then.
-                alike = sum(0.95 * density <= d <= 1.05 * density for d in densities) > 1
-                base = max([d for d in densities if d < 0.95 * density], default=0.0) if alike else density
-                break
-        wanted = max(base / (2 * 2.0), 1e-6 * top)
-        if top > 1e-200:
-            assert low(found)[0] == pytest.approx(wanted, rel=1e-9)
-            assert high(found)[0] == pytest.approx(max(top, wanted * math.e), rel=1e-9)
+        wait = sum(job[3] for job in seen) / len(seen)
+        for ahead in range(12):
+            base, total = 0.0, 0.0
+            offered = 2 * (slot + 1) * 0.15 / min(1.0, (ahead + 1) / wait)
+            for value, size, _, _ in ordered:
+                total += size
+                if total >= offered:
+                    base = value / size * (slot + 1) / (slot + 2)
+                    break
+            wanted = max(base / (2 * 2.0), 1e-6 * top)
+            if top > 1e-200:
+                rows = found.rows(slot + ahead, 1)
+                assert np.exp(rows[0][0, 0]) == pytest.approx(wanted, rel=1e-9)
+                assert np.exp(rows[0] + rows[1])[0, 0] >= top * (1 - 1e-9)
 
 
 @given(st.data())
@@ -222,6 +261,7 @@ def test_learnt_prices_do_not_depend_on_the_future(data: st.DataObject) -> None:
     for found, wanted in zip([part.observe(b) for b in bids[:cut]], prices, strict=True):
         assert found.log_low.tobytes() == wanted.log_low.tobytes()
         assert found.log_ratio.tobytes() == wanted.log_ratio.tobytes()
+        assert found.relief.tobytes() == wanted.relief.tobytes()
 
 
 # -------------------------------------------------------------------------------------------------------------- scale
@@ -277,8 +317,8 @@ def test_high_is_at_least_e_times_low_and_all_is_finite(data: st.DataObject) -> 
             assert (prices.log_ratio[demanded] >= 1.0).all()
             if isinstance(calibrated, Learnt):
                 assert (prices.log_ratio <= -math.log(1e-6) + 1e-9).all()  # L >= 1e-6 U
-            empty = prices.at(np.zeros_like(cluster.grains), cluster.grains)
-            full = prices.at(cluster.grains, cluster.grains)
+            empty = prices.at(np.zeros_like(cluster.grains), cluster.grains, 0)
+            full = prices.at(cluster.grains, cluster.grains, 0)
             assert np.isfinite(empty).all()
             assert np.isfinite(full).all()
             assert (empty <= full).all()
@@ -289,7 +329,7 @@ def test_resource_that_nobody_demands_keeps_its_low_price() -> None:
         prices = calibrated.observe(bid(10.0, (1.0, 0.0), (1.0, math.inf)))
         assert prices.log_ratio[0] >= 1.0
         assert prices.log_ratio[1] == 0.0
-        half = prices.at(TWO_MACHINES.grains / 2, TWO_MACHINES.grains)
+        half = prices.at(TWO_MACHINES.grains / 2, TWO_MACHINES.grains, 0)
         assert half[0, 1] == pytest.approx(low(prices)[1])
 
 
@@ -297,7 +337,7 @@ def test_zero_capacity_costs_as_much_as_a_full_resource() -> None:
     cluster = cluster_of((0.0, 8.0), (4.0, 8.0))
     for calibrated in calibrations(cluster, [bid(10.0, (1.0, 1.0), (1.0, 2.0))], 5):
         prices = calibrated.observe(bid(10.0, (1.0, 1.0), (1.0, 2.0)))
-        found = prices.at(np.zeros((2, 2)), cluster.grains)
+        found = prices.at(np.zeros((2, 2)), cluster.grains, 0)
         assert found[0, 0] == pytest.approx(high(prices)[0])
         assert found[1, 0] == pytest.approx(low(prices)[0])
 
@@ -309,7 +349,7 @@ def test_extreme_utilities_yield_no_nan(value: float, text: str) -> None:
     for target in (4.0, 0.0):  # worth something, or nothing, in the last slot
         request = survey(job_of(workload=60.0, utility=Deadline(value, target)), cluster, 5)
         prices = calibration(text, cluster, [request.bid], 5).observe(request.bid)
-        found = prices.at(cluster.grains / 2, cluster.grains)
+        found = prices.at(cluster.grains / 2, cluster.grains, 0)
         assert not np.isnan(found).any()
         plan = Planner().plan(request, Ledger(cluster, 5), prices, at_least=-math.inf)
         assert plan is None or not math.isnan(plan.payoff)
@@ -324,7 +364,7 @@ def test_utility_that_underflows_is_a_bid_of_nothing() -> None:
     assert np.isfinite(request.bid.log_late_utility)
     for calibrated in calibrations(cluster, [request.bid], 20):
         prices = calibrated.observe(request.bid)
-        assert np.isfinite(prices.at(np.zeros((1, 1)), cluster.grains)).all()
+        assert np.isfinite(prices.at(np.zeros((1, 1)), cluster.grains, 0)).all()
         plan = Planner().plan(request, Ledger(cluster, 20), prices)
         assert plan is None or plan.payoff <= 0
 

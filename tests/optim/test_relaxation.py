@@ -101,7 +101,7 @@ def relaxations(count: int) -> list[Relaxation]:
         if request.reason is not None:
             continue
         price = Prices(np.log(0.02 / ledger.cluster.mean_capacity / 4.0), rng.uniform(3.0, 10.0, 4)).at(
-            ledger.used(0), ledger.view.capacity
+            ledger.used(0), ledger.view.capacity, 0
         )
         program = SlotProgram(request, len(ledger.cluster))
         costs = np.concatenate([price @ request.ask.worker_amount, price @ request.ask.server_amount])
@@ -246,7 +246,7 @@ def test_the_relaxation_never_costs_more_than_the_exact_program() -> None:
         ledger, request, prices = case
         program = SlotProgram(request, len(ledger.cluster))
         for slot in range(3):
-            price = prices.at(ledger.used(slot), ledger.view.capacity)
+            price = prices.at(ledger.used(slot), ledger.view.capacity, slot)
             ask = request.ask
             program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
             exact = exact_costs(ledger.view, slot, ask, prices)[1]

@@ -40,9 +40,11 @@ Floats = npt.NDArray[np.float64]
 INF = math.inf
 
 
-def price(prices: Prices, resource: int, used: int, capacity: int) -> float:
-    """L (U / L)^(rho / C); U where there is no capacity."""
-    low = math.exp(float(prices.log_low[resource]))
+def price(prices: Prices, slot: int, resource: int, used: int, capacity: int) -> float:
+    """L (U / L)^(rho / C); U where there is no capacity. L is less in slots that are near, U is not."""
+    ahead = slot - prices.slot
+    relief = float(prices.relief[ahead]) if ahead < len(prices.relief) and prices.log_ratio[resource] > 0 else 0.0
+    low = math.exp(float(prices.log_low[resource]) + relief)
     high = math.exp(float(prices.log_low[resource] + prices.log_ratio[resource]))
     return float(high if capacity == 0 else low * (high / low) ** (used / capacity))
 
@@ -83,7 +85,7 @@ def listing(ledger: Ledger, slot: int, ask: Ask, prices: Prices) -> list[Spot]:
     for machine in sorted(int(m) for m in ledger.view.members):
         used = [int(x) for x in ledger.used(slot)[machine]]
         capacity = [int(x) for x in ledger.view.capacity[machine]]
-        each = [price(prices, r, used[r], capacity[r]) for r in range(len(used))]
+        each = [price(prices, slot, r, used[r], capacity[r]) for r in range(len(used))]
         spots.append(
             Spot(
                 machine,

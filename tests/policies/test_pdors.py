@@ -1,13 +1,45 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.builders import HOUR, completions, decisions, drawn, elastic, gang, machines, orders, play, policy
 
 from slotwise.events import Admit, JobArrived, Launch, MachineLost, Progressed, Reject, SlotOpened, Stop
-from slotwise.model.cluster import Cluster
+from slotwise.model.cluster import Cluster, Machine
 from slotwise.model.schedule import Reason
 from slotwise.model.utility import Deadline, Linear, Sigmoid
+from slotwise.optim.bound import upper_bound
 from slotwise.scheduler import Scheduler
+from slotwise.sim.simulator import simulate
+from slotwise.workloads.traces import read_trace
+
+TWO_RESNETS = """
+apiVersion: slotwise/v1
+kind: TrainingJob
+metadata: {name: soon}
+spec:
+  epochs: 10
+  samples: 1281167
+  batchSize: 1024
+  gradientMB: 98
+  secondsPerSample: 0.003
+  maxWorkers: 16
+  worker: {resources: {cpu: 4, memory: 32Gi, gpu: 1}}
+  utility: {kind: sigmoid, value: 80, urgencyPerHour: 1, target: 3h}
+---
+apiVersion: slotwise/v1
+kind: TrainingJob
+metadata: {name: some-time}
+spec:
+  epochs: 10
+  samples: 1281167
+  batchSize: 1024
+  gradientMB: 98
+  secondsPerSample: 0.003
+  maxWorkers: 8
+  worker: {resources: {cpu: 4, memory: 32Gi, gpu: 1}}
+"""
 
 
 def admitted(cluster: Cluster, prices: str, *jobs: tuple[float, float]) -> list[bool]:
@@ -60,18 +92,47 @@ def test_a_job_stays_on_its_machine_when_an_equal_one_becomes_free() -> None:
     assert [type(order) for order in orders(log)] == [Launch, Launch]
 
 
-def test_with_learnt_prices_the_job_at_the_threshold_stays_out_and_denser_ones_go_in() -> None:
-    """One machine, X = 1.5: one and a half slots are offered at slot 0. The third job is the one that exceeds them."""
-    assert admitted(machines({"gpu": 1.0}), "learnt=1.5", (1, 5), (1, 50), (1, 4)) == [True, True, False]
+@pytest.mark.parametrize(("value", "answer"), [(2.0, Reject), (3.0, Admit)])
+def test_with_learnt_prices_a_job_below_the_base_stays_out(value: float, answer: type) -> None:
+    """Three machines, X = 0.5: one and a half machine-slots are offered at slot 0; the second job exceeds them.
+
+    Its density is 5, of which half counts in the first slot.
+    """
+    cluster = machines({"gpu": 1.0}, {"gpu": 1.0}, {"gpu": 1.0})
+    jobs = [gang(f"j{i}", 1, utility=Deadline(v, 0.0)) for i, v in enumerate((5.0, 50.0, value))]
+
+    _, log = play("pdors", cluster, jobs, 2, prices="learnt=0.5")
+
+    assert [type(item) for item in decisions(log)] == [Admit, Admit, answer]
 
 
-def test_with_learnt_prices_an_idle_cluster_takes_a_job_larger_than_all_that_was_offered() -> None:
-    """10 machines, X = 0.5: 5 machine-slots are offered at slot 0, and the job takes 7."""
-    cluster = Cluster.uniform(10, gpu=1)
+def test_with_learnt_prices_an_idle_cluster_takes_a_job_worth_less_than_all_before() -> None:
+    """One machine: 0.6 slots are offered by slot 3, at a density of 100; the third job comes while the second runs."""
+    cluster = machines({"gpu": 1.0})
+    jobs = [
+        gang("dense", 1, 1, utility=Deadline(100.0, 0.0)),
+        gang("poor", 1, 2, arrival=3, utility=Deadline(1.0, 1.0)),
+        gang("late", 1, 2, arrival=3, utility=Deadline(2.0, 3.0)),
+    ]
 
-    _, log = play("pdors", cluster, [gang("a", 7, 1), gang("b", 6, 2)], 4, prices="learnt")
+    _, log = play("pdors", cluster, jobs, 9, prices="learnt")
 
-    assert [type(item) for item in decisions(log)] == [Admit, Reject]
+    assert [type(item) for item in decisions(log)] == [Admit, Admit, Reject]
+
+
+def test_with_learnt_prices_long_jobs_in_the_first_slot_are_not_priced_out_of_idle_machines(tmp_path: Path) -> None:
+    """Two trainings of hours at the start on 32 GPUs: the second was turned away, however much it was worth."""
+    path = tmp_path / "jobs.yaml"
+    path.write_text(TWO_RESNETS)
+    work = read_trace(path, "10min")
+    cluster = Cluster.of(
+        [Machine(f"a100-{i}", {"gpu": 8.0, "cpu": 96.0, "memory": 1024.0}) for i in range(2)]
+        + [Machine(f"v100-{i}", {"gpu": 4.0, "cpu": 32.0, "memory": 256.0}) for i in range(4)]
+    )
+    run = simulate("pdors", cluster, work.jobs, horizon=work.horizon, slot_seconds=work.slot_seconds)
+    assert [record.admitted for record in run.records.values()] == [True, True]
+    bound = upper_bound(work.jobs, cluster, horizon=work.horizon, slot_seconds=work.slot_seconds)
+    assert run.total_utility >= 0.95 * bound.value
 
 
 def test_with_learnt_prices_a_cluster_is_idle_as_soon_as_its_last_job_has_ended() -> None:

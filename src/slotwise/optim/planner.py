@@ -111,10 +111,11 @@ class Planner:
             return None
         if at_least is None:
             at_least = -_NEAR_MISS * float(utility[0])
-        cheapest = _least_cost_per_sample(request, prices)
+        cheapest = _least_costs_per_sample(request, prices, first, len(utility))
+        least = _fill(request.needed, request.most_samples, cheapest)
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
-        program = Program(request.needed, grid, utility, cheapest, at_least)
+        program = Program(request.needed, grid, utility, cheapest, least, at_least)
         curves: list[Curves] = []
         starts: list[int] = []
         block = _FIRST_BLOCK
@@ -128,7 +129,7 @@ class Planner:
             # Slots that hold next to nothing of a large job train less than a step each, which does not add up.
             finer = min(_finer_grid(grid, curves, request.needed), largest)
             if finer > grid:
-                program = Program(request.needed, finer, utility, cheapest, at_least)
+                program = Program(request.needed, finer, utility, cheapest, least, at_least)
                 for part in curves:
                     if not program.done:
                         program.advance(part)
@@ -221,24 +222,39 @@ def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
     return int(min(max(grid, 10.0 * needed / poorest), _LARGEST_GRID))
 
 
-def least_cost(request: Request, prices: Prices) -> float:
-    """Return what a job would cost on empty machines; no schedule costs less."""
-    return request.needed * _least_cost_per_sample(request, prices)
+def least_cost(request: Request, prices: Prices, first: int) -> float:
+    """Return what a job would cost on empty machines from a slot on; no schedule costs less."""
+    return _fill(
+        request.needed, request.most_samples, _least_costs_per_sample(request, prices, first, request.end - first)
+    )
 
 
-def _least_cost_per_sample(request: Request, prices: Prices) -> float:
-    """Return what a sample costs at least: no price is ever below that of an empty machine."""
+def _least_costs_per_sample(request: Request, prices: Prices, first: int, count: int) -> Floats:
+    """Return what a sample costs at least in each slot: no price is below that of an empty machine. Never falling."""
     ask = request.ask
-    base = np.exp(prices.log_low)
-    costs = ask.workers * float(ask.worker_amount @ base) + ask.servers * float(ask.server_amount @ base)
     most = np.where(request.held, ask.samples, 0.0).max(axis=0)
     useful = most > 0
-    return float((costs[useful] / most[useful]).min()) * (1.0 - 1e-9) if useful.any() else 0.0
+    if count < 1 or not useful.any():
+        return np.zeros(max(0, count))
+    # Only the first slots differ.
+    near = min(count, len(prices.relief) + 1)
+    base = np.exp(prices.rows(first, near)[0])
+    costs = np.outer(base @ ask.worker_amount, ask.workers) + np.outer(base @ ask.server_amount, ask.servers)
+    least = (costs[:, useful] / most[useful]).min(axis=1) * (1.0 - 1e-9)
+    return np.concatenate([least, np.full(count - near, least[-1])])
+
+
+def _fill(needed: float, most: float, costs: Floats) -> float:
+    """Return the least cost of ``needed`` samples, at most ``most`` of them a slot, at rising costs per sample."""
+    if len(costs) == 0:
+        return 0.0
+    taken = np.clip(needed - most * np.arange(len(costs)), 0.0, most)
+    return float(taken @ costs)
 
 
 def placement_cost(placement: Placement, slot: int, request: Request, ledger: Ledger, prices: Prices) -> float:
     """Return the cost of a placement in a slot, at the prices of a ledger that does not hold it yet."""
     machines = list(placement.machines)
-    price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines])
+    price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines], slot)
     workers = np.dot(placement.workers, price @ request.ask.worker_amount)
     return float(workers + np.dot(placement.servers, price @ request.ask.server_amount))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,8 +24,6 @@ Floats = npt.NDArray[np.float64]
 
 _LEAST_SHARE = 1e-6
 """L is never below this share of U with learnt prices: equal machines must still be told apart by use."""
-_ALIKE = 0.05
-"""Densities this close, as a share, are those of jobs alike."""
 _WIDEST = 600.0
 """Largest ln(U / L): beyond it L would not be a floating-point number."""
 
@@ -45,6 +43,8 @@ class Bid(NamedTuple):
         Smaller positive one of its worker's and server's demand, +inf where neither demands the resource.
     slot : int
         Slot of arrival.
+    patience : int
+        Slots from arrival on by whose end it can finish and keep half of ``utility``, >= 1.
     """
 
     utility: float
@@ -52,38 +52,58 @@ class Bid(NamedTuple):
     share_time: Floats
     least: Floats
     slot: int
+    patience: int = 1
+
+
+_NO_RELIEF: Floats = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prices:
-    """A price function p(use share) for each resource.
+    """A price function p(use share) for each resource, which may be lower in slots that are near.
 
     Attributes
     ----------
     log_low : (R,) float64
-        ln L: utility per unit of the resource and slot on an empty machine.
+        ln L: utility per unit of the resource and slot on an empty machine, in slots far ahead.
     log_ratio : (R,) float64
         ln(U / L), >= 1; 0 for a resource that nobody demands.
+    slot : int
+        The slot in which these prices hold.
+    relief : (n,) float64
+        By how much ln L is less in ``slot``, ``slot + 1``, ... : <= 0, never falling; 0 in slots further ahead. U is
+        the same in every slot.
     """
 
     log_low: Floats
     log_ratio: Floats
+    slot: int = 0
+    relief: Floats = field(default_factory=lambda: _NO_RELIEF)
 
-    def at(self, used: Floats, capacity: Floats) -> Floats:
+    def rows(self, first: int, count: int) -> tuple[Floats, Floats]:
+        """Return ln L and ln(U / L) of ``count`` slots from ``first`` on, (count, R) each."""
+        ahead = np.arange(first - self.slot, first - self.slot + count)
+        less = np.append(self.relief, 0.0)[np.clip(ahead, 0, len(self.relief))][:, None]
+        return self.log_low + less, np.where(self.log_ratio > 0, self.log_ratio - less, 0.0)
+
+    def at(self, used: Floats, capacity: Floats, slot: int) -> Floats:
         """Return prices at a use.
 
         Parameters
         ----------
         used, capacity : (..., R) float64
             Committed and total amounts, in the same unit, 0 <= used <= capacity.
+        slot : int
+            Of the use.
 
         Returns
         -------
         (..., R) float64
             Utility per unit of the resource and slot, > 0; where capacity is 0, the price of a full resource.
         """
+        low, ratio = self.rows(slot, 1)
         share = np.divide(used, capacity, out=np.ones_like(used), where=capacity > 0)
-        return np.exp(self.log_low + self.log_ratio * share)
+        return np.asarray(np.exp(low[0] + ratio[0] * share))
 
 
 class Calibration(Protocol):
@@ -142,24 +162,28 @@ class Scale:
 class Learnt:
     """``--prices learnt``, the default: the base price is the threshold of a fractional knapsack over the jobs so far.
 
-    The density of a job is its best utility over its size in machine-slots. Jobs seen so far are sorted by density;
-    that of the first whose running sum of sizes reaches the capacity offered so far, machines x (slots since the
-    start + 1) x X, is what an empty machine costs in a slot. The future is never used.
+    The density of a job is its best utility over its size in machine-slots. Jobs seen so far are sorted by density; the
+    density of the first whose running sum of sizes reaches the capacity offered so far, machines x (slots since the
+    start + 1) x X, is what an empty machine is worth in a slot far ahead. Of that it costs n / (n + 1) in the n-th slot
+    since the start: what few slots say is uncertain. The future is never used.
 
-    A job at the threshold never pays. Two exceptions keep machines from idling. Where several jobs are alike there
-    (densities within 5 %), the next lower density counts, or all of them would be turned away. And while nothing is
-    committed any more, the base stays below the density of the job that asks, so that an idle cluster turns nobody away
-    for it.
+    Slots that are near cost less. A machine idle in slot tau can only be wanted by jobs that arrive until tau; of all
+    that jobs like those seen take, the ones that arrive from now on can put a share of (tau - now + 1) / w there at
+    most, and the knapsack counts so much of each. w is the mean patience of the jobs seen, the slots for which they
+    keep half of their best utility.
+
+    While nothing is committed any more, the base stays below the density of the job that asks, so that an idle cluster
+    turns nobody away for it.
 
     Parameters
     ----------
     cluster : Cluster
         The machines.
     share : float
-        X in (0, inf), 0.5 by default: which share of the capacity counts as offered.
+        X in (0, inf), 0.15 by default: which share of the capacity counts as offered.
     """
 
-    def __init__(self, cluster: Cluster, share: float = 0.5) -> None:
+    def __init__(self, cluster: Cluster, share: float = 0.15) -> None:
         if not (math.isfinite(share) and share > 0):
             raise InvalidInput(f"prices learnt must be > 0 and finite, got {share!r}")
         self._machines = len(cluster)
@@ -169,6 +193,7 @@ class Learnt:
         self._highest = _Highest(len(mean))
         self._falling: list[float] = []
         self._sizes: list[float] = []
+        self._patience = 0
 
     def observe(self, bid: Bid, *, idle: bool = False) -> Prices:
         """Return prices learnt from the jobs seen so far, this one included."""
@@ -178,17 +203,28 @@ class Learnt:
         at = bisect.bisect_right(self._falling, -density)
         self._falling.insert(at, -density)
         self._sizes.insert(at, size)
-        offered = self._machines * (bid.slot + 1) * self._share
-        reach = int(np.searchsorted(np.cumsum(self._sizes), offered))
-        threshold = -self._falling[reach] if reach < len(self._falling) else 0.0
-        high, low = threshold * (1.0 + _ALIKE), threshold * (1.0 - _ALIKE)
-        alike = bisect.bisect_right(self._falling, -low) - bisect.bisect_left(self._falling, -high)
-        base = self._below(low) if threshold > 0 and alike > 1 else threshold
+        self._patience += bid.patience
+        patience = self._patience / len(self._sizes)
+        seen = bid.slot + 1
+        window = np.minimum(1.0, np.arange(1, math.ceil(patience) + 1) / patience)
+        reach = np.searchsorted(np.cumsum(self._sizes), self._machines * seen * self._share / window)
+        # Where the sum never reaches the capacity there is no threshold.
+        bases = np.append(np.negative(self._falling), 0.0)[reach] * seen / (seen + 1)
         if idle:
-            base = min(base, self._below(density))
-        floor = np.where(np.isfinite(self._highest.log_high), self._highest.log_high + math.log(_LEAST_SHARE), -_WIDEST)
-        log_low = math.log(base) - self._log_spread if base > 0 else floor
-        return _range(np.maximum(log_low, floor), self._highest.log_high)
+            bases = np.minimum(bases, self._below(density))
+        return self._prices(bases, bid.slot)
+
+    def _prices(self, bases: Floats, slot: int) -> Prices:
+        """Return prices of which an empty machine costs ``bases`` in ``slot`` and after, the last far ahead."""
+        demanded = np.isfinite(self._highest.log_high)
+        floor = np.where(demanded, self._highest.log_high + math.log(_LEAST_SHARE), -_WIDEST)
+        with np.errstate(divide="ignore"):
+            logs = np.log(bases)
+        far = _range(np.maximum(logs[-1] - self._log_spread, floor), self._highest.log_high)
+        # As deep as the floor lets every resource go.
+        deepest = float(np.max((floor - far.log_low)[demanded], initial=-_WIDEST))
+        relief = np.maximum(logs[:-1] - logs[-1], deepest) if np.isfinite(logs[-1]) else _NO_RELIEF
+        return Prices(far.log_low, far.log_ratio, slot, relief)
 
     def _below(self, density: float) -> float:
         """Return the next lower density seen, 0 if there is none."""

@@ -236,7 +236,7 @@ class Reference:
         if self._program is None:
             self._program = SlotProgram(request, len(ledger.cluster))
         program = self._program
-        price = prices.at(ledger.used(slot), ledger.view.capacity)
+        price = prices.at(ledger.used(slot), ledger.view.capacity, slot)
         program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
         rng = np.random.default_rng([self._seed, zlib.crc32(request.id.encode()), slot])
         across = np.full(len(ask.workers), np.inf)

@@ -144,6 +144,7 @@ class Surveyor:
             self._share_time(ask, job.workload),
             _least_positive(ask.worker_amount, ask.server_amount if ask.servers[-1] > 0 else ask.worker_amount),
             job.arrival,
+            _patience(utility, fewest),
         )
         return Request(
             job.id, job.arrival, job.workload, ask, held, utility, bid, job.most_workers, most, fewest, reason, detail
@@ -182,6 +183,13 @@ class Surveyor:
                 listed = " and ".join(f"{demand[r]:g} {r}" for r in self.cluster.resources if demand.get(r, 0) > 0)
                 return f"needs {listed} on one machine{role}, none has all of it"
         return ""
+
+
+def _patience(utility: Floats, fewest: int) -> int:
+    """Return the slots by whose end a job can finish and keep half of its best utility."""
+    if fewest > len(utility):
+        return 1
+    return max(fewest, int(np.count_nonzero(utility >= utility[fewest - 1] / 2.0)))
 
 
 def _crowded(workers: int, servers: int) -> str:

@@ -691,7 +691,7 @@ def _curves(
     better = np.empty(k_count)
     where = np.empty(k_count, dtype=np.int64)
     for i in range(count):
-        listed = _list(view, (first + i) % window, ask, log_low, log_ratio)
+        listed = _list(view, (first + i) % window, ask, log_low[i], log_ratio[i])
         _inside(listed, ask, inside, where)
         if exact:
             _across_exactly(listed, ask, across)
@@ -708,7 +708,7 @@ def _costs(
     view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
 ) -> tuple[Floats, Floats]:
     k_count = len(ask.workers)
-    listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
+    listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
     inside, across, better = np.empty(k_count), np.empty(k_count), np.empty(k_count)
     _inside(listed, ask, inside, np.empty(k_count, dtype=np.int64))
     if exact:
@@ -778,7 +778,7 @@ def _place(
     """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising."""
     k_count = len(ask.workers)
     level, k = choice // k_count, choice % k_count
-    listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
+    listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
     n = len(listed.machines)
     workers_at = np.zeros(n, dtype=np.int64)
     servers_at = np.zeros(n, dtype=np.int64)
@@ -801,35 +801,35 @@ def _place(
 
 def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
     """Return the curves of slots ``first`` ... ``first + count - 1`` by sweeps."""
-    return Curves(*_curves(view, first, count, ask, prices.log_low, prices.log_ratio, False))
+    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), False))
 
 
 def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Floats, Floats]:
     """Return the least cost of each configuration inside a machine and across, (K,) each, +inf where none is found."""
-    inside, across = _costs(view, slot, ask, prices.log_low, prices.log_ratio, False)
+    inside, across = _costs(view, slot, ask, *prices.rows(slot, 1), False)
     return inside, across
 
 
 def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
     """Return machines, workers and servers of a choice that a sweep curve holds."""
-    machines, workers, servers = _place(view, slot, ask, choice, prices.log_low, prices.log_ratio, False)
+    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), False)
     return machines, workers, servers
 
 
 def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
     """Return the curves of slots ``first`` ... ``first + count - 1`` by the program over machines."""
-    return Curves(*_curves(view, first, count, ask, prices.log_low, prices.log_ratio, True))
+    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), True))
 
 
 def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Floats, Floats]:
     """Return the true least cost of each configuration, as ``sweep_costs``; +inf where there is no placement."""
-    inside, across = _costs(view, slot, ask, prices.log_low, prices.log_ratio, True)
+    inside, across = _costs(view, slot, ask, *prices.rows(slot, 1), True)
     return inside, across
 
 
 def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
     """Return machines, workers and servers of a choice that an exact curve holds."""
-    machines, workers, servers = _place(view, slot, ask, choice, prices.log_low, prices.log_ratio, True)
+    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), True)
     return machines, workers, servers
 
 

@@ -33,8 +33,10 @@ class Program:
         Grid steps, >= 1.
     utility : (D,) float64
         Utility of a completion in the first, second, ... slot of the pass; never rising.
-    cost_per_sample : float
-        No sample ever costs less than this, >= 0. It only ever skips what cannot win.
+    cost_per_sample : (D,) float64
+        No sample costs less than this in each slot, >= 0, never falling. It only ever skips what cannot win.
+    least_cost : float
+        No schedule costs less, >= 0; likewise.
     at_least : float
         Payoff that a plan must beat to be of interest.
 
@@ -48,10 +50,19 @@ class Program:
         Whether later slots can no longer win.
     """
 
-    def __init__(self, needed: float, grid: int, utility: Floats, cost_per_sample: float, at_least: float) -> None:
+    def __init__(
+        self,
+        needed: float,
+        grid: int,
+        utility: Floats,
+        cost_per_sample: Floats,
+        least_cost: float,
+        at_least: float,
+    ) -> None:
         self._needed = needed
         self._utility = utility
         self._cost_per_sample = cost_per_sample
+        self._least_cost = least_cost
         self._costs = np.full(grid + 1, np.inf)
         self._costs[0] = 0.0
         self._delivered = np.zeros(grid + 1)
@@ -60,7 +71,7 @@ class Program:
         self._slots = 0
         self.payoff = at_least
         self.completion = -1
-        self.done = len(utility) == 0 or utility[0] - needed * cost_per_sample <= at_least
+        self.done = len(utility) == 0 or utility[0] - least_cost <= at_least
 
     @property
     def slots(self) -> int:
@@ -80,6 +91,7 @@ class Program:
             self._slots,
             self._needed,
             self._cost_per_sample,
+            self._least_cost,
             self._costs,
             self._delivered,
             chosen,
@@ -118,7 +130,8 @@ def _advance(
     utility: Floats,
     start: int,
     needed: float,
-    cost_per_sample: float,
+    cost_per_sample: Floats,
+    least_cost: float,
     costs: Floats,
     delivered: Floats,
     chosen: npt.NDArray[np.int16],
@@ -134,7 +147,7 @@ def _advance(
     for i in range(len(offsets) - 1):
         slot = start + i
         limit = utility[slot] - payoff
-        if limit - needed * cost_per_sample <= 0.0:
+        if limit - least_cost <= 0.0:
             return payoff, completion, i
         old_costs[:] = costs
         old_delivered[:] = delivered
@@ -142,7 +155,7 @@ def _advance(
         for g in range(grid):
             if old_costs[g] == np.inf:
                 continue
-            if old_costs[g] + (needed - old_delivered[g]) * cost_per_sample >= limit:
+            if old_costs[g] + (needed - old_delivered[g]) * cost_per_sample[slot] >= limit:
                 # Utility never rises and payoff never falls: this state cannot win any more.
                 if chosen[i, g] < 0:
                     costs[g] = np.inf

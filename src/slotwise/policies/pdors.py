@@ -61,10 +61,11 @@ class PdOrs(CommitAtArrival):
             return Decision(False, reason=Reason.NO_TIME_LEFT, detail=detail)
         plan = self.planner.plan(request, state.ledger, prices, first=state.slot)
         if plan is None:
+            least = least_cost(request, prices, state.slot)
             detail = (
-                f"worth at most {request.bid.utility:.4g}; at today's prices it would cost at least "
-                f"{least_cost(request, prices):.4g} on empty machines, and no schedule on what is left before slot "
-                f"{state.ledger.end} costs less than it is worth"
+                f"worth at most {request.bid.utility:.4g}; at today's prices it would cost at least {least:.4g} on "
+                f"empty machines, and no schedule on what is left before slot {state.ledger.end} costs less than it is "
+                "worth"
             )
             return Decision(False, reason=Reason.PRICED_OUT, detail=detail)
         if plan.payoff <= _LEAST_PAYOFF * plan.utility:
