@@ -26,6 +26,7 @@ def test_demo_prints_a_table_and_writes_its_summary(tmp_path: Path) -> None:
     assert len(summary["runs"]) == 15
     assert summary["means"]["pdors"]["total_utility"] > 2 * summary["means"]["fifo"]["total_utility"]
     assert summary["means"]["pdors"]["unfinished"] == 0
+    assert all(0 < run["fraction_of_bound"] <= 1 for run in summary["runs"])
 
 
 def test_python_of_the_readme_runs(tmp_path: Path) -> None:
