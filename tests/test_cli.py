@@ -155,7 +155,8 @@ def test_a_full_disk_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[s
     assert "Traceback" not in run.stderr
 
 
-def test_an_interrupt_is_one_line_exit_code_130_and_no_event_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_one_line_exit_code_130_and_no_event_log(tmp_path: Path, asked: signal.Signals) -> None:
     path = tmp_path / "run.jsonl"
     arguments = ["simulate", "--workload", "paper", "--jobs", "20000", "--machines", "60", "--horizon", "200"]
     run = subprocess.Popen(
@@ -168,7 +169,7 @@ def test_an_interrupt_is_one_line_exit_code_130_and_no_event_log(tmp_path: Path)
         if any(part.stat().st_size > 0 for part in tmp_path.glob("run.jsonl.*.part")):
             break
         time.sleep(0.1)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(asked)
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (130, "", "slotwise: interrupted\n")
     assert not list(tmp_path.iterdir())
@@ -303,6 +304,12 @@ def test_a_link_stays_a_link_and_a_part_of_the_users_own_stays_his(
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_links_in_a_circle_are_no_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert "--events must be a file that can be written" in refused(capsys, *PAPER, "--events", str(tmp_path / "a"))
+
+
 def test_a_folder_is_no_event_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     says = refused(capsys, *PAPER, "--events", str(tmp_path))
     assert "--events must be a file that can be written" in says
@@ -374,7 +381,7 @@ def test_bound_reads_traces_and_prints_a_table(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--gap", "0"], "gap must be > 0, got 0.0"),
+        (["--gap", "0"], "gap must be > 0 and finite, got 0.0"),
         (["--rounds", "0"], "rounds must be >= 1, got 0"),
         (["--seconds", "-1"], "--seconds must be > 0, got -1"),
         (["--out", "/nowhere/prices.json"], "--out must be a file that can be written"),
@@ -444,7 +451,7 @@ def test_the_reference_solver_counts_its_roundings(capsys: pytest.CaptureFixture
         (["--gain", "-1"], "gain must be packing, covering, textbook or a number > 0, got '-1'"),
         (["--delta", "0"], "delta must be > 0 and <= 1, got 0.0"),
         (["--delta", "nan"], "delta must be > 0 and <= 1, got nan"),
-        (["--attempts", "0"], "attempts must be >= 1, got 0"),
+        (["--attempts", "0"], "attempts must be in 1 ... 1000000, got 0"),
     ],
 )
 def test_bad_options_of_the_reference_are_one_line(

@@ -234,7 +234,7 @@ def test_numbers_out_of_bounds_are_refused() -> None:
         Relaxed([], cluster, 0, 1.0)
     with pytest.raises(InvalidInput, match="slot_seconds must be > 0 and finite, got nan"):
         Relaxed([], cluster, 1, math.nan)
-    with pytest.raises(InvalidInput, match=r"gap must be > 0, got 0\.0"):
+    with pytest.raises(InvalidInput, match=r"gap must be > 0 and finite, got 0\.0"):
         upper_bound([], cluster, horizon=1, slot_seconds=1.0, gap=0.0)
     with pytest.raises(InvalidInput, match="rounds must be >= 1, got 0"):
         upper_bound([], cluster, horizon=1, slot_seconds=1.0, rounds=0)

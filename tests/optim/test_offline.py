@@ -15,10 +15,12 @@ from tests.instances import SLOT_SECONDS, random_job, tiny_cluster
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
+from slotwise.model.speed import PaperSpeed
 from slotwise.model.utility import Deadline, Linear
 from slotwise.optim.offline import Optimum, offline_optimum
 from slotwise.optim.request import TOLERANCE
 from slotwise.units import grains
+from slotwise.workloads.synthetic import paper
 
 Move = tuple[tuple[int, ...], float]
 """Grains taken on each machine and resource (flat), and samples trained."""
@@ -30,7 +32,8 @@ def moves(job: Job, cluster: Cluster) -> list[Move]:
     full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, SLOT_SECONDS)
     size = len(cluster) * len(cluster.resources)
     best: dict[tuple[int, ...], float] = {(0,) * size: 0.0}
-    missing = any(a > 0 and r not in cluster.resources for r, a in job.worker_demand.items())
+    roles = [job.worker_demand, job.server_demand if full.servers.any() else {}]
+    missing = any(a > 0 and r not in cluster.resources for role in roles for r, a in role.items())
     for k in [] if missing else range(len(full)):
         for w in _splits(int(full.workers[k]), len(cluster)):
             for s in _splits(int(full.servers[k]), len(cluster)):
@@ -126,6 +129,39 @@ def test_optimum_equals_brute_force(seed: int) -> None:
     assert optimum.value == pytest.approx(brute_force(jobs, cluster, horizon), rel=1e-6, abs=1e-12)
     assert optimum.bound == pytest.approx(optimum.value, rel=1e-6)
     assert_carried_out(optimum, jobs, cluster, horizon)
+
+
+def test_a_program_that_presolve_calls_infeasible_has_its_optimum() -> None:
+    job = Job("a", 0, 50.0, 5, {"gpu": 0.25}, PaperSpeed(1.0, 5.0, 1.0), Deadline(7.0, 0.0), {"gpu": 1.0}, 2, 3)
+    cluster = machines({"gpu": 4.0}, bandwidth=(10.0, 10.0))
+    assert offline_optimum([job], cluster, horizon=3, slot_seconds=60.0).value == 7.0
+
+
+@pytest.mark.parametrize("little", [1e-6, 2e-6, 1e-5, 1e-3])
+def test_demands_of_a_grain_beside_large_ones_count_exactly(little: float) -> None:
+    cluster = machines({"gpu": 2.0}, bandwidth=(10.0, 10.0))
+    twice = [
+        Job(f"job-{i}", 0, 60.0, 1, {"gpu": 1.0}, PaperSpeed(1.0, 0.0, 1.0), Deadline(5.0, 0.0), {"gpu": demand})
+        for i, demand in enumerate((little, 0.0))
+    ]
+    optimum = offline_optimum(twice, cluster, horizon=1, slot_seconds=60.0)
+    assert (optimum.value, len(optimum.schedules)) == (5.0, 1)
+    roomy = machines({"gpu": 2.0 + little}, bandwidth=(10.0, 10.0))
+    assert offline_optimum(twice, roomy, horizon=1, slot_seconds=60.0).value == 10.0
+
+
+def test_a_workload_that_is_next_to_nothing_beside_a_slot_is_no_hindrance() -> None:
+    cluster = machines({"gpu": 2.0})
+    jobs = [elastic("nothing", 1e-15, 1, utility=Deadline(5.0, 0.0)), elastic("b", 1.0, 1, utility=Deadline(3.0, 0.0))]
+    assert offline_optimum(jobs, cluster, horizon=1, slot_seconds=1.0).value == 8.0
+
+
+def test_without_a_bound_of_its_own_yet_it_has_what_all_jobs_are_worth() -> None:
+    work = paper(12, 8, 20, 0)
+    assert work.cluster is not None
+    found = offline_optimum(work.jobs, work.cluster, horizon=20, slot_seconds=work.slot_seconds, seconds=1e-9)
+    assert np.isfinite(found.bound)
+    assert found.value <= found.bound
 
 
 def test_it_turns_away_the_first_for_the_better_second() -> None:

@@ -307,7 +307,7 @@ def test_one_feasible_draw_is_enough_and_others_fall_back() -> None:
         ({"delta": math.nan}, "delta must be > 0 and <= 1"),
         ({"gain": 0.0}, "gain must be packing, covering, textbook or a number > 0"),
         ({"gain": "inf"}, "gain must be packing, covering, textbook or a number > 0"),
-        ({"attempts": 0}, "attempts must be >= 1"),
+        ({"attempts": 0}, "attempts must be in 1 ... 1000000"),
     ],
 )
 def test_numbers_out_of_bounds_are_refused(arguments: dict[str, float], message: str) -> None:

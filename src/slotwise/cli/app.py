@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -55,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 done, 1 failure, 2 usage or bad input, 130 interrupted.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        # Asked to end by whoever runs us, we tidy up as after Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = app(args=given or ["--help"], prog_name="slotwise", standalone_mode=False)
     except typer.Abort:

@@ -35,7 +35,10 @@ def whole_file(path: Path, option: str, reads: Sequence[str | None] = ()) -> Ite
     reads : sequence of str
         Files that the command reads, which it must not overwrite.
     """
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):  # links that go round in a circle
+        raise InvalidInput(f"{option} must be a file that can be written, got {str(path)!r}") from None
     if any(given is not None and Path(given).exists() and target == Path(given).resolve() for given in reads):
         raise InvalidInput(f"{option} must not be a file that is read, got {str(path)!r}")
     direct = target.exists() and not target.is_file()

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SolverFailed
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.speed import Configurations
@@ -156,8 +156,8 @@ class Relaxed:
         Bound
             One for each round. Stop at any time: every one of them holds.
         """
-        if not gap > 0:
-            raise InvalidInput(f"gap must be > 0, got {gap!r}")
+        if not (math.isfinite(gap) and gap > 0):
+            raise InvalidInput(f"gap must be > 0 and finite, got {gap!r}")
         if rounds < 1:
             raise InvalidInput(f"rounds must be >= 1, got {rounds}")
         if not self.claims:
@@ -234,7 +234,8 @@ class _Master:
             # No job has paid yet, at any prices so far.
             return 0.0, np.zeros(self._shape)
         solution = self._program.solve()
-        assert solution.status is Status.OPTIMAL  # choosing nothing is feasible, choosing all is the most
+        if solution.status is not Status.OPTIMAL:
+            raise SolverFailed("HiGHS found no choice of schedules, of which choosing none is one")
         prices = np.maximum(solution.duals[: self._shape[0] * self._shape[1]], 0.0)
         return solution.objective, prices.reshape(self._shape)
 

@@ -21,20 +21,25 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from slotwise.errors import Overcommitted, SolverFailed
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
+from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Schedule
 from slotwise.optim.bound import Possible, Relaxed, possible
 from slotwise.optim.hull import Claim
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import TOLERANCE
+from slotwise.units import grains
 
 __all__ = ["Optimum", "offline_optimum"]
 
 Floats = npt.NDArray[np.float64]
 
-_ALIKE = 1e-12
+_PROPORTIONAL = 1e-12
 """Samples per worker this close, as a share, are in proportion to workers."""
+_SOLVED = 1e-6
+"""Share by which the schedules may earn less than the solver says that they do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +49,13 @@ class Optimum:
     Attributes
     ----------
     value : float
-        Utility that they earn, recomputed from them.
+        Utility that they earn, recomputed from them; they are checked against the machines, grain by grain.
     bound : float
         No schedules earn more (to the solver's tolerances): ``value`` if the program was solved to the end.
     schedules : dict of str to Schedule
         By job id, of the jobs that finish.
     proven : bool
-        Whether the solver ended before its time limit.
+        Whether the solver ended, to the gap that was asked for, before its time limit.
     """
 
     value: float
@@ -89,26 +94,44 @@ def offline_optimum(
         Time limit, > 0; what was found by then is returned with the gap that is left.
     gap : float
         Relative gap at which to stop, >= 0.
+
+    Raises
+    ------
+    SolverFailed
+        If the solver's answer does not stand up to a check: its tolerances can be too coarse where demands or
+        workloads differ by many orders of magnitude.
     """
     relaxed = Relaxed(jobs, cluster, horizon, slot_seconds)
     if not relaxed.jobs:
         return Optimum(0.0, 0.0, {}, True)
-    model = _Model(cluster, horizon)
+    model = _Model(cluster, horizon, relaxed)
     plans = []
     for job, claim in zip(relaxed.jobs, relaxed.claims, strict=True):
         choices = possible(job, cluster, slot_seconds)
         assert choices is not None  # or there would be no claim
         plans.append((job, choices, model.add(job, choices, claim)))
     solution = model.program().solve(seconds=seconds, gap=gap)
+    if solution.status is Status.INFEASIBLE:
+        raise SolverFailed("HiGHS found the offline program infeasible, of which running nothing is a solution")
     schedules: dict[str, Schedule] = {}
     earned = []
+    ledger = Ledger(cluster, horizon)
     for job, choices, plan in plans if len(solution.values) else []:
         schedule = _read(job, choices, plan, solution.values)
         if schedule is not None:
+            try:
+                ledger.commit(schedule.slots, schedule.placements, choices.worker, choices.server)
+            except Overcommitted as error:
+                raise SolverFailed(f"HiGHS does not keep to the machines' capacities: {error}") from None
             schedules[job.id] = schedule
             earned.append(float(job.utility.values(horizon - job.arrival)[schedule.completion - job.arrival]))
     value = math.fsum(earned)
-    return Optimum(value, max(value, solution.bound * relaxed.scale), schedules, solution.status is Status.OPTIMAL)
+    claimed = solution.objective * relaxed.scale if len(solution.values) else 0.0
+    if value < claimed * (1.0 - _SOLVED):
+        raise SolverFailed(f"HiGHS says that its schedules earn {claimed:.9g}, they earn {value:.9g}")
+    # Out of time there may be no bound at all; what all jobs are worth at their earliest is one.
+    bound = min(solution.bound * relaxed.scale, relaxed.certify(np.zeros((horizon, len(cluster.resources)))))
+    return Optimum(value, max(value, bound), schedules, solution.status is Status.OPTIMAL)
 
 
 @dataclass(slots=True)
@@ -130,12 +153,19 @@ Plan = list[list[_Location]]
 
 
 class _Model:
-    """The program under construction; machines are counted in shares of their capacities."""
+    """The program under construction.
 
-    def __init__(self, cluster: Cluster, horizon: int) -> None:
+    Each resource is counted in the largest unit of which all demands are whole multiples: rows of small whole numbers
+    are what a solver with tolerances keeps exactly.
+    """
+
+    def __init__(self, cluster: Cluster, horizon: int, relaxed: Relaxed) -> None:
         self._cluster = cluster
-        self._shares = np.divide(1.0, cluster.grains, out=np.zeros_like(cluster.grains), where=cluster.grains > 0)
         machines, resources = cluster.grains.shape
+        demands = [cluster.vector(d) for job in relaxed.jobs for d in (job.worker_demand, job.server_demand)]
+        whole = np.array([grains(demand, cluster.grain) for demand in demands]).astype(np.int64)
+        # No demand at all has the unit 0.
+        self._unit: Floats = np.maximum(np.gcd.reduce(whole, axis=0), 1).astype(np.float64)
         self._gains: list[float] = []
         self._most: list[float] = []
         self._columns: list[int] = []
@@ -143,7 +173,7 @@ class _Model:
         self._values: list[float] = []
         # Rows of capacity come first: slot, machine, resource.
         self._lower = [-math.inf] * (horizon * machines * resources)
-        self._upper = [1.0] * (horizon * machines * resources)
+        self._upper = np.tile(np.floor(cluster.grains / self._unit).reshape(-1), horizon).tolist()
 
     def _column(self, most: float, gain: float = 0.0) -> int:
         self._gains.append(gain)
@@ -201,9 +231,10 @@ class _Model:
             locations.append(location)
             samples = choices.configurations.samples[-level]
             if location.chosen:
-                trained += [(column, samples[k] / needed) for column, k in location.chosen]
+                trained += [(column, min(1.0, samples[k] / needed)) for column, k in location.chosen]
             else:
-                each = samples[0] / choices.configurations.workers[0] / needed
+                # More than all of it is no use, and no number for a solver.
+                each = min(1.0, samples[0] / choices.configurations.workers[0] / needed)
                 trained += [(column, each) for column, _ in location.workers]
         if len(locations) > 1:
             self._row(-math.inf, 1.0, [(location.runs, 1.0) for location in locations])
@@ -257,7 +288,7 @@ class _Model:
         """Let each unit of a column take its demand from a machine."""
         machines, resources = self._cluster.grains.shape
         for r in np.flatnonzero(demand).tolist():
-            self._put((t * machines + machine) * resources + r, column, demand[r] * self._shares[machine, r])
+            self._put((t * machines + machine) * resources + r, column, demand[r] / self._unit[r])
 
 
 def _ratio(samples: Floats, workers: npt.NDArray[np.int64], servers: npt.NDArray[np.int64]) -> float | None:
@@ -266,7 +297,7 @@ def _ratio(samples: Floats, workers: npt.NDArray[np.int64], servers: npt.NDArray
     None if they do not, or if not every worker count in between is allowed.
     """
     each = samples / workers
-    if (np.diff(workers) != 1).any() or np.ptp(each) > _ALIKE * each.max():
+    if (np.diff(workers) != 1).any() or np.ptp(each) > _PROPORTIONAL * each.max():
         return None
     if not servers.any():
         return 0.0

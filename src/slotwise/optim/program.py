@@ -15,6 +15,9 @@ __all__ = ["LinearProgram", "Matrix", "Solution", "Status"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_TIGHT = 1e-9
+"""By how much a row or a whole number of a mixed-integer program may be missed: a thousandth of what HiGHS allows."""
+
 
 class Status(enum.Enum):
     """Every outcome of a solve. Look at it before anything else of a solution."""
@@ -131,9 +134,14 @@ class LinearProgram:
         self._highs.silent()
         # Threads would make the outcome depend on the machine.
         self._set("threads", 1)
+        if self._whole:
+            # Presolve of 1.15.1 calls some programs infeasible that are not; on ours it gains no time.
+            self._set("presolve", "off")
+            self._set("mip_feasibility_tolerance", _TIGHT)
+            self._set("primal_feasibility_tolerance", _TIGHT)
         self._check(self._highs.passModel(program), "reading the program")
 
-    def _set(self, option: str, value: float) -> None:
+    def _set(self, option: str, value: float | str) -> None:
         self._check(self._highs.setOptionValue(option, value), f"setting {option}")
 
     def _check(self, status: object, doing: str) -> None:
@@ -168,14 +176,6 @@ class LinearProgram:
     def forget(self) -> None:
         """Start the next solve from nothing, so that it does not depend on the ones before."""
         self._check(self._highs.clearSolver(), "clearing the solver")
-
-    def start(self, values: Floats) -> None:
-        """Give a mixed-integer program a solution to start from."""
-        import highspy
-
-        solution = highspy.HighsSolution()
-        solution.col_value = values.tolist()
-        self._check(self._highs.setSolution(solution), "taking a first solution")
 
     def solve(self, *, seconds: float | None = None, gap: float = 0.0) -> Solution:
         """Solve.

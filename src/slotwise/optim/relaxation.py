@@ -31,6 +31,7 @@ from slotwise.optim.slot import Curves, curve, sweep_costs, sweep_place
 
 __all__ = [
     "GAINS",
+    "MOST_ATTEMPTS",
     "Reference",
     "Rounding",
     "SlotProgram",
@@ -45,6 +46,9 @@ Ints = npt.NDArray[np.int64]
 
 GAINS = ("packing", "covering", "textbook")
 """Gains by name; any number > 0 is one as well."""
+MOST_ATTEMPTS = 1_000_000
+"""More draws of one relaxation than this are a mistake: they would take minutes."""
+_DRAWN_AT_ONCE = 100
 
 
 def packing_gain(rows: int, ratio: float, delta: float) -> float:
@@ -174,7 +178,7 @@ class Reference:
     gain : str or float
         ``"packing"``, ``"covering"``, ``"textbook"``, or the gain itself, > 0.
     attempts : int
-        Draws for each relaxation at most, >= 1.
+        Draws for each relaxation at most, 1 ... ``MOST_ATTEMPTS``.
     fallback : bool
         Whether the sweep stands in where no draw was feasible; without it such a configuration counts as infeasible.
 
@@ -191,8 +195,8 @@ class Reference:
     ) -> None:
         if not 0 < delta <= 1:
             raise InvalidInput(f"delta must be > 0 and <= 1, got {delta!r}")
-        if attempts < 1:
-            raise InvalidInput(f"attempts must be >= 1, got {attempts}")
+        if not 1 <= attempts <= MOST_ATTEMPTS:
+            raise InvalidInput(f"attempts must be in 1 ... {MOST_ATTEMPTS}, got {attempts}")
         self._gain = gain if gain in GAINS else _number(gain)
         self._seed = seed
         self._delta = delta
@@ -248,13 +252,10 @@ class Reference:
             cost, values = relaxed
             self.rounding.relaxations += 1
             gain = self._gain_of(program, int(ask.workers[k]), int(ask.servers[k]))
-            draws = draw(values * gain, self._attempts, rng)
-            packs, covers = program.holds(draws)
-            good = np.flatnonzero(packs & covers)
-            self.rounding.attempts += int(good[0]) + 1 if len(good) else self._attempts
-            if len(good):
+            drawn = self._feasible(program, values * gain, rng)
+            if drawn is not None:
                 self.rounding.feasible += 1
-                counts = program.cut(draws[good[0]])
+                counts = program.cut(drawn)
                 across[k] = float(counts @ program.costs)
                 self.rounding.excess += across[k] / cost - 1.0 if cost > 0 else 0.0
                 machines = len(counts) // 2
@@ -266,6 +267,21 @@ class Reference:
                 across[k] = swept[k]
                 self._placed.pop((slot, k), None)
         return inside, across
+
+    def _feasible(self, program: SlotProgram, values: Floats, rng: np.random.Generator) -> Floats | None:
+        """Return the first draw that packs and covers; None if the attempts are used up."""
+        left = self._attempts
+        while left > 0:
+            draws = draw(values, min(left, _DRAWN_AT_ONCE), rng)
+            packs, covers = program.holds(draws)
+            good = np.flatnonzero(packs & covers)
+            if len(good):
+                self.rounding.attempts += int(good[0]) + 1
+                first: Floats = draws[good[0]]
+                return first
+            self.rounding.attempts += len(draws)
+            left -= len(draws)
+        return None
 
     def _gain_of(self, program: SlotProgram, workers: int, servers: int) -> float:
         match self._gain:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from slotwise.errors import InvalidInput
 from slotwise.model.ledger import Ledger
@@ -14,6 +17,8 @@ from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
 
 __all__ = ["SOLVERS", "Exact", "SlotSolver", "Sweep", "solver"]
+
+Ints = npt.NDArray[np.int64]
 
 SOLVERS = ("sweep", "exact", "reference")
 """Every solver that ``solver`` knows."""
@@ -37,40 +42,40 @@ class SlotSolver(Protocol):
         ...
 
 
-class Sweep:
+class _Kernels:
+    """A solver that is a pair of compiled kernels and keeps nothing."""
+
+    name: str
+    _curves: Callable[..., Curves]
+    _place: Callable[..., tuple[Ints, Ints, Ints]]
+
+    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on."""
+        return self._curves(ledger.view, first, count, request.ask, prices)
+
+    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+        """Return the placement behind a choice of a curve."""
+        return Placement.on(*self._place(ledger.view, slot, request.ask, choice, prices))
+
+    def figures(self) -> Mapping[str, float | None]:
+        """Return nothing."""
+        return {}
+
+
+class Sweep(_Kernels):
     """Machines in order of cost, the default."""
 
     name = "sweep"
-
-    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
-        """Return the useful choices of ``count`` slots from ``first`` on."""
-        return sweep_curves(ledger.view, first, count, request.ask, prices)
-
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
-        return Placement.on(*sweep_place(ledger.view, slot, request.ask, choice, prices))
-
-    def figures(self) -> Mapping[str, float | None]:
-        """Return nothing."""
-        return {}
+    _curves = staticmethod(sweep_curves)
+    _place = staticmethod(sweep_place)
 
 
-class Exact:
+class Exact(_Kernels):
     """Dynamic program over machines; its time grows with machines x workers x servers squared."""
 
     name = "exact"
-
-    def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
-        """Return the useful choices of ``count`` slots from ``first`` on."""
-        return exact_curves(ledger.view, first, count, request.ask, prices)
-
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
-        return Placement.on(*exact_place(ledger.view, slot, request.ask, choice, prices))
-
-    def figures(self) -> Mapping[str, float | None]:
-        """Return nothing."""
-        return {}
+    _curves = staticmethod(exact_curves)
+    _place = staticmethod(exact_place)
 
 
 def solver(name: str, *, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100) -> SlotSolver:
