@@ -36,7 +36,7 @@ def bound(
     gap: Annotated[
         float, typer.Option(help="Stop where no prices can prove a bound that is lower by more than this share.")
     ] = 1e-3,
-    rounds: Annotated[int, typer.Option(help="Stop after so many rounds of column generation.")] = 500,
+    rounds: Annotated[int, typer.Option(help="Stop after so many rounds of the search.")] = 500,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -121,7 +121,7 @@ def _search(relaxed: Relaxed, gap: float, rounds: int, seconds: float | None) ->
         typer.echo(f"slotwise: stopped after round {found.rounds}; the bound holds", err=True)
     return found, {
         "upper_bound": found.value,
-        "lp_gap": found.gap,
+        "bound_gap": found.gap,
         "rounds": found.rounds,
         "bound_seconds": time.perf_counter() - begin,
     }

@@ -23,7 +23,9 @@ __all__ = ["BOUND_ROUNDS", "LARGEST_BOUND", "simulate"]
 LARGEST_BOUND = 10_000_000
 """Slots in which a job might run, over all jobs: beyond this ``simulate`` leaves the bound out."""
 BOUND_ROUNDS = 25
-"""Rounds that ``simulate`` gives the bound at most, so that it takes seconds; ``slotwise bound`` goes on."""
+"""Rounds that ``simulate`` gives the bound at most; ``slotwise bound`` goes on."""
+BOUND_WORK = 8_000_000
+"""Rounds times slots as above that it gives the bound at most, but two rounds in any case, so that it takes seconds."""
 
 
 def simulate(
@@ -100,7 +102,8 @@ def simulate(
             log=log,
             progress=shown,
         )
-    bound, bound_seconds = (None, None) if no_bound else _bound(source, where)
+    bound, bound_gap, bound_seconds = (None, None, None) if no_bound else _bound(source, where)
+    options_given = {"grid": grid, "cluster_share": cluster_share, "value": value, "elastic": elastic} | of_reference
     figures = run.summary()
     prices_used, solver_used = (prices, solver) if policy in catalogue.COMMITTING else (None, None)
     report = {
@@ -111,9 +114,11 @@ def simulate(
         "workload_digest": source.digest,
         "solver": solver_used,
         "prices": prices_used,
+        "options": {name: given for name, given in options_given.items() if given is not None},
         **{name: figures[name] for name in figures if name not in ("policy", "seed", "decision_seconds", "rounding")},
         "upper_bound": bound,
         "fraction_of_bound": run.total_utility / bound if bound else None,
+        "bound_gap": bound_gap,
         "bound_seconds": bound_seconds,
         "decision_seconds": figures["decision_seconds"],
         "rounding": figures["rounding"],
@@ -131,8 +136,8 @@ def simulate(
         print_run(report, run)
 
 
-def _bound(source: Workload, where: Cluster) -> tuple[float | None, float | None]:
-    """Return the certified bound and the seconds that it took; None for both where the workload is too large."""
+def _bound(source: Workload, where: Cluster) -> tuple[float | None, float | None, float | None]:
+    """Return the certified bound, its gap and the seconds it took; None for all where the workload is too large."""
     import time
 
     from slotwise.optim.bound import Relaxed
@@ -145,11 +150,10 @@ def _bound(source: Workload, where: Cluster) -> tuple[float | None, float | None
             "takes its time for it",
             err=True,
         )
-        return None, None
-    with progress("upper bound: rounds", BOUND_ROUNDS) as shown:
-        value = 0.0
-        for bound in relaxed.improve(rounds=BOUND_ROUNDS):
-            value = bound.value
+        return None, None, None
+    rounds = max(2, min(BOUND_ROUNDS, BOUND_WORK // max(1, relaxed.size)))
+    with progress("upper bound: rounds", rounds) as shown:
+        for bound in relaxed.improve(rounds=rounds):
             if shown is not None:
                 shown(bound.rounds)
-    return value, time.perf_counter() - begin
+    return bound.value, bound.gap, time.perf_counter() - begin

@@ -5,14 +5,16 @@ For any prices p >= 0 of each resource in each slot, over the summed capacity C 
     sum over t, r of p_r[t] C^r  +  sum over jobs of max(0, max over t of u(t) - kappa(t, p))
 
 is at least the utility that any schedule of the jobs earns (weak duality), if kappa is a true lower bound on the cost
-of completing by t: see ``slotwise.optim.hull``. Any prices give a bound. The best ones are found by column generation:
-a master linear program chooses among relaxed schedules, its duals are new prices, and every job answers them with its
-cheapest relaxed schedule.
+of completing by t: see ``slotwise.optim.hull``. Any prices give a bound. The best ones are found by subgradient steps
+and column generation together: every job answers prices with its best relaxed schedule; what all of them use in sum
+says where prices should move; and a master linear program that chooses among all schedules met says how far the bound
+may still fall, and its duals are new prices to try.
 """
 
 from __future__ import annotations
 
 import bisect
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +41,10 @@ _ALIKE = 1e-12
 """Needs of a sample this close, as a share, are equal: the same rate, computed from more workers."""
 _MARGIN = 1e-9
 """Share by which a bound is raised, for what rounding errors may have taken off it."""
+_STEPS = 20
+"""Subgradient steps of a round after the first."""
+_FIRST_SHARE, _LARGEST_SHARE = 0.1, 0.3
+"""By how much lower a bound a step aims at: at first, and at most."""
 _LEAST_USE = 1e-15
 """Shares of the cluster below this are left out of the master program; the bound does not rest on it."""
 
@@ -56,7 +62,7 @@ class Bound:
     least : float
         What some relaxed schedule earns: no prices give a bound below this.
     rounds : int
-        Of column generation so far.
+        Of the search so far.
     """
 
     value: float
@@ -144,6 +150,9 @@ class Relaxed:
     def improve(self, gap: float = 1e-3, rounds: int = 500) -> Iterator[Bound]:
         """Yield bounds, each at least as good as the one before.
 
+        A round is a few subgradient steps, which bring the prices near the best ones, and one master program over all
+        schedules met, which says how near and moves the prices on.
+
         Parameters
         ----------
         gap : float
@@ -163,23 +172,22 @@ class Relaxed:
         if not self.claims:
             yield Bound(0.0, np.zeros((self.horizon, len(self.capacity))), 0.0, 0)
             return
+        unit = np.divide(self.scale, self.capacity, out=np.zeros_like(self.capacity), where=self.capacity > 0)
+        search = _Search(self, self._first_prices())
         master = _Master(self.claims, self.horizon, len(self.capacity))
-        centre = point = self._first_prices()
-        value, least = math.inf, 0.0
+        least = 0.0
         for number in range(1, rounds + 1):
-            found, completions = self._value(point)
-            if found < value:
-                value, centre = found, point
-            paying = ((i, completion) for i, completion in enumerate(completions) if completion >= 0)
-            master.add([(i, completion, *schedule(self.claims[i], point, completion)) for i, completion in paying])
+            for _ in range(_STEPS if number > 1 else 1):
+                search.step()
+            master.add(search.met)
+            search.met.clear()
             earned, duals = master.solve()
             least = max(least, earned * self.scale)
-            unit = np.divide(self.scale, self.capacity, out=np.zeros_like(self.capacity), where=self.capacity > 0)
-            yield Bound(value, centre * unit, least, number)
-            if value - least <= gap * value:
+            yield Bound(search.value, search.prices * unit, least, number)
+            if search.value - least <= gap * search.value:
                 return
             # The duals alone jump from corner to corner; halfway to the best prices so far is where to look next.
-            point = (centre + duals) / 2.0
+            search.try_out((search.prices + duals) / 2.0)
 
     def _first_prices(self) -> Floats:
         """Return the value of a slot of the cluster at which the jobs would fill it over the whole horizon.
@@ -197,6 +205,70 @@ class Relaxed:
         reach = int(np.searchsorted(np.cumsum(np.array(sizes)[order]), self.horizon))
         base = densities[order[reach]] if reach < len(order) else 0.0
         return np.full((self.horizon, len(self.capacity)), base / len(self.capacity))
+
+
+class _Search:
+    """Subgradient steps from the best prices so far, in shares of the whole cluster and of the scale.
+
+    Attributes
+    ----------
+    prices : (T, R) float64
+        Best so far.
+    value : float
+        The bound that they prove.
+    met : list of (int, int, (n,) float64, (n,) float64)
+        Schedules with which jobs answered and that are new: job, completion, workers and servers.
+    """
+
+    def __init__(self, relaxed: Relaxed, first: Floats) -> None:
+        self._relaxed = relaxed
+        self._known: set[bytes] = set()
+        self._share = _FIRST_SHARE
+        self.met: list[tuple[int, int, Floats, Floats]] = []
+        self.value, self.prices = math.inf, first
+        self._point, self._slack = first, np.zeros_like(first)
+        self._found = math.inf
+        self.look(first)
+
+    def look(self, point: Floats) -> None:
+        """Ask every job for its best schedule at these prices; keep them if they are the best so far."""
+        found, completions = self._relaxed._value(point)
+        self._point, self._found = point, found
+        self._slack = np.ones_like(point)
+        for i, completion in enumerate(completions):
+            if completion < 0:
+                continue
+            claim = self._relaxed.claims[i]
+            workers, servers = schedule(claim, point, completion)
+            used = np.outer(workers, claim.worker) + np.outer(servers, claim.server)
+            self._slack[claim.arrival : claim.arrival + completion + 1] -= used
+            key = hashlib.blake2b(b"%d %d" % (i, completion) + workers.tobytes() + servers.tobytes(), digest_size=16)
+            if key.digest() not in self._known:
+                self._known.add(key.digest())
+                self.met.append((i, completion, workers, servers))
+        if found < self.value:
+            self.value, self.prices = found, point
+            self._share = min(self._share * 1.2, _LARGEST_SHARE)
+        else:
+            self._share *= 0.9
+
+    def try_out(self, point: Floats) -> None:
+        """Look at other prices, and go on from where the steps were unless these are better than all before."""
+        where, share, value = (self._point, self._slack, self._found), self._share, self.value
+        self.look(point)
+        if self.value >= value:
+            (self._point, self._slack, self._found), self._share = where, share
+
+    def step(self) -> None:
+        """Go against the slack: dearer where more is asked for than there is, cheaper where something is left."""
+        # A price of zero cannot fall.
+        way = np.where((self._point <= 0) & (self._slack > 0), 0.0, -self._slack)
+        length = float((way * way).sum())
+        if length <= _LEAST_USE:
+            return
+        # As far as a bound that is lower by a share of the best would lie if the bound were linear (Polyak's step).
+        wanted = (self._found - self.value * (1.0 - self._share)) / self._relaxed.scale
+        self.look(np.maximum(0.0, self._point + way * (wanted / length)))
 
 
 class _Master:
