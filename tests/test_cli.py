@@ -229,7 +229,10 @@ def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str]
         ),
         ([*PAPER, "--policy", "fifo", "--prices", "high"], "prices must be learnt, learnt=X, literal or scale=X"),
         (["simulate", "--workload", JOBS, "--machines", "4"], "--machines goes with --workload paper or google"),
-        (["simulate", "--workload", JOBS, "--cluster", "nowhere.yaml"], "cluster must be a file or machines x GPUs"),
+        (
+            ["simulate", "--workload", JOBS, "--cluster", "nowhere.yaml"],
+            "cluster must be a file that exists, or machines x GPUs",
+        ),
         (["simulate", "--workload", CLUSTER, "--cluster", CLUSTER], "workload must be in one of the formats"),
         (["simulate", "--workload", JOBS, "--cluster", JOBS], "cluster must be in one of the formats"),
         ([*OWN, "--slot", "10parsecs"], "slot must be in ms, s, min, h or d, got '10parsecs'"),

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.builders import POLICIES, Log, elastic, gang, machines, policy
 from tests.sim.feasible import assert_feasible
 
-from slotwise.errors import Overcommitted, SlotwiseError
+from slotwise.errors import InvalidInput, Overcommitted, SlotwiseError
 from slotwise.events import (
     Admit,
     Command,
@@ -35,6 +35,7 @@ from slotwise.model.schedule import Decision, Placement, Reason, Schedule
 from slotwise.model.utility import Deadline, Linear
 from slotwise.policies._base import CommitAtArrival, Policy, State
 from slotwise.scheduler import Scheduler
+from slotwise.sim.simulator import simulate
 
 # ------------------------------------------------------------------------------------------------------ invariants
 
@@ -848,3 +849,24 @@ TestFifoOverARollingHorizon = _Fifo.TestCase
 TestFifoOverARollingHorizon.settings = _COURSES
 TestDrfOverARollingHorizon = _Drf.TestCase
 TestDrfOverARollingHorizon.settings = _COURSES
+
+
+def test_a_policy_that_places_nothing_at_all_is_named() -> None:
+    class Forgetful(Policy):
+        name = "forgetful"
+
+        def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+            return None  # type: ignore[return-value]  # what a policy that forgot its return gives
+
+    scheduler = Scheduler(machines({"gpu": 1.0}), Forgetful(), slot_seconds=1.0, horizon=2)
+    with pytest.raises(SlotwiseError, match=r"policy 'forgetful': place must return a mapping .*, got None"):
+        scheduler.handle(SlotOpened(0))
+
+
+def test_a_policy_without_a_name_is_told_so() -> None:
+    class Nameless(Policy):
+        def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+            return {}
+
+    with pytest.raises(InvalidInput, match="policy Nameless must have a class attribute name"):
+        simulate(Nameless(), machines({"gpu": 1.0}), [], horizon=1, slot_seconds=1.0)

@@ -233,7 +233,12 @@ class Scheduler:
             del self._agenda[passed]
         self.state.planned = self._agenda.get(slot, {})
         try:
-            placed = dict(self.policy.place(self.state, self._rng))
+            answer = self.policy.place(self.state, self._rng)
+            if not isinstance(answer, Mapping):
+                raise SlotwiseError(
+                    f"policy {self.policy.name!r}: place must return a mapping of job ids to placements, got {answer!r}"
+                )
+            placed = dict(answer)
             if placed != self.state.planned:
                 self._check_all(placed, slot)
         except Exception:

@@ -76,6 +76,8 @@ def test_a_worker_without_gpu_is_a_worker() -> None:
     [
         ({"id": ""}, "job id must not be empty"),
         ({"arrival": -1}, "job 'a': arrival must be >= 0, got -1"),
+        ({"arrival": 0.5}, "job 'a': arrival must be a whole slot, got 0.5"),
+        ({"arrival": math.nan}, "job 'a': arrival must be a whole slot, got nan"),
         ({"workload": 0.0}, "job 'a': workload must be in 1e-30 ... 1e+30, got 0.0"),
         ({"workload": math.inf}, "job 'a': workload must be in 1e-30 ... 1e+30, got inf"),
         ({"batch_size": 0}, "job 'a': batch_size must be >= 1, got 0"),

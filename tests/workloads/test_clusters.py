@@ -195,10 +195,10 @@ def test_shorthand_of_machines_without_gpu_has_cpu() -> None:
         ("0x8", "cluster machines must be in 1 ... 100000, got 0 in '0x8'"),
         ("100001x8", "cluster machines must be in 1 ... 100000, got 100001 in '100001x8'"),
         ("2x1001", "cluster GPUs a machine must be in 0 ... 1000, got 1001 in '2x1001'"),
-        ("32", "cluster must be a file or machines x GPUs such as 32x8, got 32"),
-        ("-1x8", "cluster must be a file or machines x GPUs such as 32x8, got '-1x8'"),
-        ("32x8\n", "cluster must be a file or machines x GPUs such as 32x8, got '32x8\\n'"),
-        ("", "cluster must be a file or machines x GPUs such as 32x8, got ''"),
+        ("32", "cluster must be a file that exists, or machines x GPUs such as 32x8, got 32"),
+        ("-1x8", "cluster must be a file that exists, or machines x GPUs such as 32x8, got '-1x8'"),
+        ("32x8\n", "cluster must be a file that exists, or machines x GPUs such as 32x8, got '32x8\\n'"),
+        ("", "cluster must be a file that exists, or machines x GPUs such as 32x8, got ''"),
     ],
 )
 def test_shorthand_refuses_with_value_and_bound(text: str, message: str) -> None:

@@ -71,6 +71,9 @@ class Job:
 
         if not self.id:
             raise InvalidJob("job id must not be empty")
+        if self.arrival % 1 != 0:
+            # It would be waited for in no slot.
+            refuse("arrival", "a whole slot", self.arrival)
         if self.arrival < 0:
             refuse("arrival", ">= 0", self.arrival)
         if not 1 / LARGEST_WORKLOAD <= self.workload <= LARGEST_WORKLOAD:

@@ -92,7 +92,9 @@ def _answer(record: JobRecord) -> str:
     if record.reason is not None:
         return "rejected"
     # Only a policy that promises an end admits; the others let every job wait.
-    return "admitted" if record.promised is not None else "queued"
+    if record.promised is not None:
+        return "admitted"
+    return "queued" if record.started is None else "started"
 
 
 def _why(record: JobRecord) -> str:

@@ -112,6 +112,8 @@ def simulate(
         )
     if not isinstance(policy, Policy):
         raise InvalidInput(f"policy must be a name or an instance of Policy, got {policy!r}")
+    if not isinstance(getattr(policy, "name", None), str):
+        raise InvalidInput(f"policy {type(policy).__name__} must have a class attribute name, a text, it has none")
     world = _World(policy, cluster, horizon, slot_seconds, seed, log)
     arrivals = sorted(jobs, key=lambda job: job.arrival)
     at = 0

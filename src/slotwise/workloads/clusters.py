@@ -152,7 +152,7 @@ def parse_shorthand(text: str) -> Cluster:
     """
     match = _SHORTHAND.fullmatch(text)
     if match is None:
-        raise InvalidCluster(f"cluster must be a file or machines x GPUs such as 32x8, got {shown(text)}")
+        raise InvalidCluster(f"cluster must be a file that exists, or machines x GPUs such as 32x8, got {shown(text)}")
     machines, gpu = int(match[1]), int(match[2])
     if not 1 <= machines <= MOST_MACHINES:
         raise InvalidCluster(f"cluster machines must be in 1 ... {MOST_MACHINES}, got {machines} in {text!r}")
