@@ -26,8 +26,9 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Decision
 from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import Learnt, Prices
-from slotwise.optim.relaxation import Reference, SlotProgram, covering_gain, draw, packing_gain, textbook_gain
+from slotwise.optim.relaxation import Reference, SlotProgram
 from slotwise.optim.request import Request
+from slotwise.optim.rounding import covering_gain, draw, packing_gain, textbook_gain
 from slotwise.optim.solver import Exact
 from slotwise.policies._base import State
 from slotwise.policies.pdors import PdOrs

@@ -18,8 +18,9 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.speed import PaperSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
-from slotwise.optim.bound import Relaxed, possible, upper_bound
+from slotwise.optim.bound import Relaxed, upper_bound
 from slotwise.optim.offline import offline_optimum
+from slotwise.optim.possible import possible
 from slotwise.sim.simulator import simulate
 
 Floats = npt.NDArray[np.float64]

@@ -17,8 +17,9 @@ from slotwise.model.schedule import Placement
 from slotwise.model.speed import PaperSpeed
 from slotwise.optim.planner import placement_cost
 from slotwise.optim.pricing import Prices
-from slotwise.optim.relaxation import Reference, SlotProgram, covering_gain, draw, packing_gain, textbook_gain
+from slotwise.optim.relaxation import Reference, SlotProgram
 from slotwise.optim.request import Request, Surveyor
+from slotwise.optim.rounding import covering_gain, draw, packing_gain, textbook_gain
 from slotwise.optim.slot import exact_costs, sweep_costs
 
 Floats = npt.NDArray[np.float64]

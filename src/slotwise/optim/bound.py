@@ -17,8 +17,7 @@ import bisect
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +25,12 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput, SolverFailed
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
-from slotwise.model.speed import Configurations
 from slotwise.optim.hull import Claim, best, schedule
+from slotwise.optim.possible import possible
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import TOLERANCE
-from slotwise.units import grains
 
-__all__ = ["Bound", "Possible", "Relaxed", "possible", "upper_bound"]
+__all__ = ["Bound", "Relaxed", "upper_bound"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -350,40 +348,6 @@ def upper_bound(
     return last
 
 
-class Possible(NamedTuple):
-    """What a job might run with, wherever an empty cluster might hold it."""
-
-    configurations: Configurations
-    """Without restarts: planning charges them in every slot, but they are lost only where a placement changes."""
-    inside: npt.NDArray[np.bool_]
-    """(K,) which ones some machine holds."""
-    across: npt.NDArray[np.bool_]
-    """(K,) which ones the totals of all machines do not rule out."""
-    worker: Floats
-    """(R,) grains of one worker."""
-    server: Floats
-    """(R,) grains of one server."""
-
-
-def possible(job: Job, cluster: Cluster, slot_seconds: float) -> Possible | None:
-    """Return what a job might run with on a cluster; None if it needs a resource that there is none of.
-
-    A configuration is ruled out by what must hold of any placement, never because a search found no room for it.
-    """
-    full = replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, slot_seconds)
-    roles = [job.worker_demand, job.server_demand if full.servers.any() else {}]
-    if any(amount > 0 and resource not in cluster.resources for role in roles for resource, amount in role.items()):
-        return None
-    worker, server = (grains(cluster.vector(role), cluster.grain) for role in roles)
-    used = np.outer(full.workers, worker) + np.outer(full.servers, server)
-    inside = np.zeros(len(full), dtype=np.bool_)
-    for kind in np.unique(cluster.grains, axis=0):
-        inside |= (used <= kind).all(axis=1)
-    across = (used <= cluster.grains.sum(axis=0)).all(axis=1)
-    across &= (full.workers <= _room(cluster.grains, worker)) & (full.servers <= _room(cluster.grains, server))
-    return Possible(full, inside, across, worker, server)
-
-
 def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Claim | None:
     """Return what a job may do in the relaxation; None if it cannot finish, or not for any value."""
     found = possible(job, cluster, slot_seconds)
@@ -407,14 +371,6 @@ def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Cla
     return Claim(
         job.arrival, needed, earliest, utility, samples[kept], workers[kept], servers[kept], shares[0], shares[1]
     )
-
-
-def _room(capacity: Floats, demand: Floats) -> float:
-    """Return how many of one role fit on all machines when nothing else is there."""
-    needs = demand > 0
-    if not needs.any():
-        return math.inf
-    return float(np.floor(capacity[:, needs] / demand[needs]).min(axis=1).sum())
 
 
 def _undominated(samples: Floats, workers: Floats, servers: Floats) -> list[int]:

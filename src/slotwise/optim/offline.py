@@ -26,8 +26,9 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Schedule
-from slotwise.optim.bound import Possible, Relaxed, possible
+from slotwise.optim.bound import Relaxed
 from slotwise.optim.hull import Claim
+from slotwise.optim.possible import Possible, possible
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import TOLERANCE
 from slotwise.units import grains
