@@ -399,3 +399,19 @@ def test_unknown_prices_are_refused(text: str) -> None:
 def test_unknown_scales_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="prices"):
         calibration(text, TWO_MACHINES, [], 5)
+
+
+def test_rows_are_those_of_each_slot() -> None:
+    relief = np.array([-3.0, -2.0, -0.5])
+    prices = Prices(np.array([1.0, 2.0]), np.array([4.0, 0.0]), 10, relief)
+    wanted = {8: -3.0, 9: -3.0, 10: -3.0, 11: -2.0, 12: -0.5, 13: 0.0, 14: 0.0}
+    for first in wanted:
+        for count in range(1, 15 - first):
+            low, ratio = prices.rows(first, count)
+            less = [wanted[slot] for slot in range(first, first + count)]
+            assert low[:, 0].tolist() == [1.0 + x for x in less]
+            assert ratio[:, 0].tolist() == [4.0 - x for x in less]
+            # Nobody demands the second.
+            assert (ratio[:, 1] == 0.0).all()
+    flat = Prices(np.array([1.0]), np.array([4.0]))
+    assert flat.rows(3, 2)[0].tolist() == [[1.0], [1.0]]

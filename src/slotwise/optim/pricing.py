@@ -82,8 +82,14 @@ class Prices:
 
     def rows(self, first: int, count: int) -> tuple[Floats, Floats]:
         """Return ln L and ln(U / L) of ``count`` slots from ``first`` on, (count, R) each."""
-        ahead = np.arange(first - self.slot, first - self.slot + count)
-        less = np.append(self.relief, 0.0)[np.clip(ahead, 0, len(self.relief))][:, None]
+        less = np.zeros((count, 1))
+        # What has passed since costs like the slot itself.
+        ahead = max(0, first - self.slot)
+        passed = min(count, max(0, self.slot - first))
+        near = self.relief[ahead : ahead + count - passed]
+        less[passed : passed + len(near), 0] = near
+        if passed and len(self.relief):
+            less[:passed] = self.relief[0]
         return self.log_low + less, np.where(self.log_ratio > 0, self.log_ratio - less, 0.0)
 
     def at(self, used: Floats, capacity: Floats, slot: int) -> Floats:
