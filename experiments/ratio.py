@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 import slotwise
-from slotwise.optim.offline import offline_optimum
 
 JOBS, MACHINES, HORIZON = 10, 5, 10
 PRICES = ("learnt", "literal")
@@ -30,7 +29,9 @@ def case(seed: int, seconds: float) -> dict[str, float]:
     cluster, slot_seconds = workload.cluster, workload.slot_seconds
     assert cluster is not None
     begin = time.perf_counter()
-    optimum = offline_optimum(workload.jobs, cluster, horizon=HORIZON, slot_seconds=slot_seconds, seconds=seconds)
+    optimum = slotwise.offline_optimum(
+        workload.jobs, cluster, horizon=HORIZON, slot_seconds=slot_seconds, seconds=seconds
+    )
     taken = time.perf_counter() - begin
     bound = slotwise.upper_bound(workload.jobs, cluster, horizon=HORIZON, slot_seconds=slot_seconds)
 

@@ -28,7 +28,7 @@ from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import Learnt, Prices
 from slotwise.optim.relaxation import Reference, SlotProgram
 from slotwise.optim.request import Request
-from slotwise.optim.rounding import covering_gain, draw, packing_gain, textbook_gain
+from slotwise.optim.rounding import draw
 from slotwise.optim.solver import Exact
 from slotwise.policies._base import State
 from slotwise.policies.pdors import PdOrs
@@ -105,34 +105,18 @@ class Walk(PdOrs):
             price = prices.at(ledger.used(slot), ledger.view.capacity, slot)
             program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
             for k in np.unique(np.linspace(0, len(ask.workers) - 1, 6).astype(int)).tolist():
-                workers, servers = int(ask.workers[k]), int(ask.servers[k])
-                solved = program.solve(workers, servers)
+                solved = program.solve(int(ask.workers[k]), int(ask.servers[k]))
                 if solved is None:
                     break
                 for gain in GAINS:
-                    self.draws[gain].append(drawn(program, workers, servers, *solved, gain, rng))
+                    self.draws[gain].append(drawn(program, *solved, gain, rng))
 
 
 def drawn(
-    program: SlotProgram,
-    workers: int,
-    servers: int,
-    cost: float,
-    values: npt.NDArray[np.float64],
-    gain: str | float,
-    rng: np.random.Generator,
+    program: SlotProgram, cost: float, values: npt.NDArray[np.float64], gain: str | float, rng: np.random.Generator
 ) -> tuple[float, float, float, float, float]:
     """Return G, the shares of draws that pack, cover and do both, and the mean cost of the latter over the optimum."""
-    match gain:
-        case "packing":
-            scale = packing_gain(program.packing_rows, program.packing_ratio, DELTA)
-        case "textbook":
-            scale = textbook_gain(program.packing_rows, program.packing_ratio, DELTA)
-        case "covering":
-            sides = [workers, servers] if servers else [workers]
-            scale = covering_gain(len(sides), float(min(sides)), DELTA)
-        case _:
-            scale = float(gain)
+    scale = program.gain(gain, DELTA)
     draws = draw(values * scale, ATTEMPTS, rng)
     packs, covers = program.holds(draws)
     both = np.flatnonzero(packs & covers)

@@ -64,7 +64,7 @@ def bound(
     from slotwise.optim.bound import Relaxed
 
     relaxed = Relaxed(source.jobs, where, source.horizon, source.slot_seconds)
-    columns = sum(len(claim.utility) for claim in relaxed.claims) * len(where)
+    columns = relaxed.size * len(where)
     if exact and columns > LARGEST_EXACT:
         raise InvalidInput(
             f"--exact goes with small cases: jobs that can finish x slots x machines must be <= {LARGEST_EXACT}, got "

@@ -33,7 +33,6 @@ from slotwise.optim.request import TOLERANCE
 __all__ = ["Bound", "Relaxed", "upper_bound"]
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _ALIKE = 1e-12
 """Needs of a sample this close, as a share, are equal: the same rate, computed from more workers."""
@@ -214,18 +213,16 @@ class _Search:
         Best so far.
     value : float
         The bound that they prove.
-    met : list of (int, int, (n,) float64, (n,) float64)
-        Schedules with which jobs answered and that are new: job, completion, workers and servers.
+    met : list of (int, int, (n, R) float64)
+        Schedules with which jobs answered and that are new: job, completion, and what it uses from its arrival on.
     """
 
     def __init__(self, relaxed: Relaxed, first: Floats) -> None:
         self._relaxed = relaxed
         self._known: set[bytes] = set()
         self._share = _FIRST_SHARE
-        self.met: list[tuple[int, int, Floats, Floats]] = []
+        self.met: list[tuple[int, int, Floats]] = []
         self.value, self.prices = math.inf, first
-        self._point, self._slack = first, np.zeros_like(first)
-        self._found = math.inf
         self.look(first)
 
     def look(self, point: Floats) -> None:
@@ -243,7 +240,7 @@ class _Search:
             key = hashlib.blake2b(b"%d %d" % (i, completion) + workers.tobytes() + servers.tobytes(), digest_size=16)
             if key.digest() not in self._known:
                 self._known.add(key.digest())
-                self.met.append((i, completion, workers, servers))
+                self.met.append((i, completion, used))
         if found < self.value:
             self.value, self.prices = found, point
             self._share = min(self._share * 1.2, _LARGEST_SHARE)
@@ -281,13 +278,12 @@ class _Master:
         sides = np.full(rows, -np.inf), np.ones(rows)
         self._program = LinearProgram(np.empty(0), nothing, *sides, np.empty(0), maximise=True)
 
-    def add(self, schedules: Sequence[tuple[int, int, Floats, Floats]]) -> None:
-        """Add (job, completion, workers, servers) each."""
+    def add(self, schedules: Sequence[tuple[int, int, Floats]]) -> None:
+        """Add schedules: job, completion, and what it uses from its arrival on, (n, R)."""
         horizon, resources = self._shape
         starts, rows, values, gains = [0], [], [], []
-        for i, completion, workers, servers in schedules:
-            claim = self._claims[i]
-            used = (np.outer(workers, claim.worker) + np.outer(servers, claim.server)).reshape(-1)
+        for i, completion, use in schedules:
+            claim, used = self._claims[i], use.reshape(-1)
             entries = np.flatnonzero(used > _LEAST_USE)
             rows += [entries + claim.arrival * resources, np.array([horizon * resources + i])]
             values += [used[entries], np.ones(1)]

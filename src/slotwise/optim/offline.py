@@ -31,7 +31,6 @@ from slotwise.optim.hull import Claim
 from slotwise.optim.possible import Possible, possible
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import TOLERANCE
-from slotwise.units import grains
 
 __all__ = ["Optimum", "offline_optimum"]
 
@@ -105,12 +104,13 @@ def offline_optimum(
     relaxed = Relaxed(jobs, cluster, horizon, slot_seconds)
     if not relaxed.jobs:
         return Optimum(0.0, 0.0, {}, True)
-    model = _Model(cluster, horizon, relaxed)
-    plans = []
-    for job, claim in zip(relaxed.jobs, relaxed.claims, strict=True):
-        choices = possible(job, cluster, slot_seconds)
-        assert choices is not None  # or there would be no claim
-        plans.append((job, choices, model.add(job, choices, claim)))
+    # Whatever has a claim has choices.
+    found = [choices for job in relaxed.jobs if (choices := possible(job, cluster, slot_seconds)) is not None]
+    model = _Model(cluster, horizon, found)
+    plans = [
+        (job, choices, model.add(job, choices, claim))
+        for job, choices, claim in zip(relaxed.jobs, found, relaxed.claims, strict=True)
+    ]
     solution = model.program().solve(seconds=seconds, gap=gap)
     if solution.status is Status.INFEASIBLE:
         raise SolverFailed("HiGHS found the offline program infeasible, of which running nothing is a solution")
@@ -160,11 +160,10 @@ class _Model:
     are what a solver with tolerances keeps exactly.
     """
 
-    def __init__(self, cluster: Cluster, horizon: int, relaxed: Relaxed) -> None:
+    def __init__(self, cluster: Cluster, horizon: int, found: Sequence[Possible]) -> None:
         self._cluster = cluster
         machines, resources = cluster.grains.shape
-        demands = [cluster.vector(d) for job in relaxed.jobs for d in (job.worker_demand, job.server_demand)]
-        whole = np.array([grains(demand, cluster.grain) for demand in demands]).astype(np.int64)
+        whole = np.array([demand for choices in found for demand in (choices.worker, choices.server)]).astype(np.int64)
         # No demand at all has the unit 0.
         self._unit: Floats = np.maximum(np.gcd.reduce(whole, axis=0), 1).astype(np.float64)
         self._gains: list[float] = []

@@ -32,7 +32,6 @@ from slotwise.optim.slot import Curves, curve, sweep_costs, sweep_place
 __all__ = ["GAINS", "MOST_ATTEMPTS", "Reference", "SlotProgram"]
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 GAINS = ("packing", "covering", "textbook")
 """Gains by name; any number > 0 is one as well."""
@@ -126,8 +125,7 @@ class Reference:
                 break
             cost, values = relaxed
             self.rounding.relaxations += 1
-            gain = self._gain_of(program, int(ask.workers[k]), int(ask.servers[k]))
-            drawn = self._feasible(program, values * gain, rng)
+            drawn = self._feasible(program, values * program.gain(self._gain, self._delta), rng)
             if drawn is not None:
                 self.rounding.feasible += 1
                 counts = program.cut(drawn)
@@ -157,18 +155,6 @@ class Reference:
             self.rounding.attempts += len(draws)
             left -= len(draws)
         return None
-
-    def _gain_of(self, program: SlotProgram, workers: int, servers: int) -> float:
-        match self._gain:
-            case "packing":
-                return packing_gain(program.packing_rows, program.packing_ratio, self._delta)
-            case "textbook":
-                return textbook_gain(program.packing_rows, program.packing_ratio, self._delta)
-            case "covering":
-                sides = [workers, servers] if servers else [workers]
-                return covering_gain(len(sides), float(min(sides)), self._delta)
-            case _:
-                return float(self._gain)
 
 
 def _number(gain: str | float) -> float:
@@ -269,6 +255,19 @@ class SlotProgram:
         if solution.status is not Status.OPTIMAL:
             return None
         return solution.objective, np.maximum(solution.values, 0.0)
+
+    def gain(self, gain: str | float, delta: float) -> float:
+        """Return the gain that a name of ``GAINS`` stands for in the relaxation solved last; a number is itself."""
+        match gain:
+            case "packing":
+                return packing_gain(self.packing_rows, self.packing_ratio, delta)
+            case "textbook":
+                return textbook_gain(self.packing_rows, self.packing_ratio, delta)
+            case "covering":
+                sides = [needed for needed in self._needs if needed > 0]
+                return covering_gain(len(sides), float(min(sides)), delta)
+            case _:
+                return float(gain)
 
     def holds(self, draws: Floats) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return for each draw whether it packs, and whether it covers."""
