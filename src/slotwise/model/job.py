@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 from slotwise.model.speed import Configurations, SpeedModel
@@ -14,6 +15,8 @@ from slotwise.model.utility import Utility
 from slotwise.units import LARGEST_AMOUNT
 
 __all__ = ["LARGEST_WORKERS", "LARGEST_WORKLOAD", "Job"]
+
+Ints = npt.NDArray[np.int64]
 
 LARGEST_WORKLOAD = 1e30
 """Samples of one job beyond this, or below its inverse, are a mistake."""
@@ -46,6 +49,11 @@ class Job:
     min_workers, max_workers : int
         Workers of a slot in which it runs, 1 <= min <= max <= batch_size. Equal: a gang of fixed size.
         ``max_workers`` None: as many as the batch has samples.
+    max_servers : int, optional
+        Servers at most, >= 1. None: where the speed model leaves their number open, as many as ``max_workers``.
+    domain : str, optional
+        Locality level whose bounds it may never cross: ``"machine"``, ``"rack"`` ...; None: it may spread over the
+        cluster.
     requested_workers : int, optional
         Workers that its owner asked for (a trace's own count), for policies that do not scale jobs.
     restart_seconds : float
@@ -62,6 +70,8 @@ class Job:
     server_demand: Mapping[str, float] = field(default_factory=dict)
     min_workers: int = 1
     max_workers: int | None = None
+    max_servers: int | None = None
+    domain: str | None = None
     requested_workers: int | None = None
     restart_seconds: float = 0.0
 
@@ -93,9 +103,18 @@ class Job:
             refuse("requested_workers", f"in {self.min_workers} ... {self.max_workers}", self.requested_workers)
         if not (math.isfinite(self.restart_seconds) and self.restart_seconds >= 0):
             refuse("restart_seconds", ">= 0 and finite", self.restart_seconds)
-        servers = int(self.speed.servers(np.array([self.most_workers], dtype=np.int64))[0])
-        if servers > LARGEST_WORKERS:
-            refuse(f"the servers of {self.most_workers} workers", f"at most {LARGEST_WORKERS}", servers)
+        if self.max_servers is not None and not 1 <= self.max_servers <= LARGEST_WORKERS:
+            refuse("max_servers", f"in 1 ... {LARGEST_WORKERS}", self.max_servers)
+        if self.domain is not None and not self.domain:
+            refuse("domain", "the name of a locality level", self.domain)
+        servers = self._pairs(self.most_workers, self.most_workers)[1]
+        if len(servers) and servers.max() > LARGEST_WORKERS:
+            refuse(f"the servers of {self.most_workers} workers", f"at most {LARGEST_WORKERS}", int(servers.max()))
+        if self.max_servers is not None:
+            servers = self._pairs(self.min_workers, self.min_workers)[1]
+            if len(servers) and servers.min() > self.max_servers:
+                bound = f">= the servers of {self.min_workers} workers ({int(servers.min())})"
+                refuse("max_servers", bound, self.max_servers)
         for role, demand in (("worker", self.worker_demand), ("server", self.server_demand)):
             for resource, amount in demand.items():
                 if not 0 <= amount <= LARGEST_AMOUNT:
@@ -109,12 +128,16 @@ class Job:
         assert self.max_workers is not None  # set in __post_init__
         return self.max_workers
 
-    def configurations(self, bandwidth: tuple[float, ...], slot_seconds: float) -> Configurations:
+    def _pairs(self, least: int, most: int) -> tuple[Ints, Ints]:
+        servers = min(self.most_workers, LARGEST_WORKERS) if self.max_servers is None else self.max_servers
+        return self.speed.pairs(least, most, servers)
+
+    def configurations(self, bandwidth: Mapping[str, float], slot_seconds: float) -> Configurations:
         """Return what the job may run with in a slot, and how much it then trains.
 
         Parameters
         ----------
-        bandwidth : tuple of float
+        bandwidth : mapping of str to float
             MB/s of a pair at each locality level, from inside a machine to across the cluster.
         slot_seconds : float
             Length of a slot, > 0. ``restart_seconds`` are taken off it (safe: charged in every active slot).
@@ -122,9 +145,35 @@ class Job:
         Returns
         -------
         Configurations
-            One server count for each worker count from ``min_workers`` to ``max_workers``.
+            Of pairs that the speed model leaves open, those that are of use at some level: no other pair trains as
+            much with no more workers and no more servers.
         """
-        workers = np.arange(self.min_workers, self.most_workers + 1, dtype=np.int64)
+        workers, servers = self._pairs(self.min_workers, self.most_workers)
+        if self.max_servers is not None:
+            few = servers <= self.max_servers
+            workers, servers = workers[few], servers[few]
         seconds = max(0.0, slot_seconds - self.restart_seconds)
-        samples = [self.speed.samples_per_second(workers, self.batch_size, b) * seconds for b in bandwidth]
-        return Configurations(workers, self.speed.servers(workers), np.array(samples, dtype=np.float64))
+        samples = np.zeros((len(bandwidth), len(workers)))
+        inside = self.domain is None or self.domain in bandwidth
+        for row, (level, speed) in enumerate(bandwidth.items()):
+            if inside:
+                samples[row] = self.speed.samples_per_second(workers, servers, self.batch_size, speed) * seconds
+            inside = inside and level != self.domain
+        full = Configurations(workers, servers, samples)
+        return full if len(np.unique(workers)) == len(workers) else full.only(_useful(full))
+
+
+def _useful(full: Configurations) -> npt.NDArray[np.bool_]:
+    """Return which pairs are of use at some level, (K,)."""
+    worker, workers = np.unique(full.workers, return_inverse=True)
+    server, servers = np.unique(full.servers, return_inverse=True)
+    useful = np.zeros(len(full), dtype=np.bool_)
+    for samples in full.samples:
+        table = np.zeros((len(server) + 1, len(worker) + 1))
+        table[servers + 1, workers + 1] = samples
+        best = np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1)
+        useful |= samples > np.maximum(best[servers, workers + 1], best[servers + 1, workers])
+    if not useful.any():
+        # None trains anything: the smallest one says what the job asks for.
+        useful[0] = True
+    return useful

@@ -14,50 +14,99 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 
-__all__ = ["LARGEST", "AllReduceSpeed", "Configurations", "PaperSpeed", "SpeedModel"]
+__all__ = ["LARGEST", "AllReduceSpeed", "Configurations", "FittedSpeed", "PaperSpeed", "SpeedModel", "counts"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Configurations:
     """The (workers, servers) pairs that a job may run with in one slot.
 
+    They are distinct, in order of servers, those with equal servers in order of workers.
+
     Attributes
     ----------
     workers : (K,) int64
-        Workers, >= 1, never falling along the array.
+        Workers, >= 1.
     servers : (K,) int64
         Parameter servers, >= 0, never falling along the array.
     samples : (L, K) float64
         Samples trained in one slot, >= 0, at each locality level: row 0 with all of the job inside one machine, the
-        last row anywhere in the cluster.
+        last row anywhere in the cluster. 0 at a level where the job may not run, or at which a pair is of no use.
     """
 
-    workers: npt.NDArray[np.int64]
-    servers: npt.NDArray[np.int64]
-    samples: npt.NDArray[np.float64]
+    workers: Ints
+    servers: Ints
+    samples: Floats
 
     def __len__(self) -> int:
         """Return K, how many configurations there are."""
         return len(self.workers)
 
-    def index(self, workers: int) -> int:
-        """Return the first configuration with at least ``workers`` workers, or the last one."""
-        return min(int(np.searchsorted(self.workers, workers)), len(self.workers) - 1)
+    def only(self, chosen: npt.NDArray[np.bool_]) -> Configurations:
+        """Return some of them, by a (K,) mask."""
+        return Configurations(self.workers[chosen], self.servers[chosen], self.samples[:, chosen])
 
 
 @runtime_checkable
 class SpeedModel(Protocol):
-    """Turns worker and server counts into samples trained in a slot."""
+    """What a job may run with, and how fast it then trains."""
 
-    def servers(self, workers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the servers that go with each worker count, shape as ``workers``."""
+    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+        """Return the (workers, servers) that a job may run with.
+
+        Parameters
+        ----------
+        least, most : int
+            Workers, 1 <= least <= most.
+        most_servers : int
+            Servers at most where the model leaves their number open, >= 1; a model that sets it takes no notice.
+
+        Returns
+        -------
+        workers, servers : (K,) int64
+            In order of servers, those with equal servers in order of workers.
+        """
         ...
 
-    def samples_per_second(
-        self, workers: npt.NDArray[np.int64], batch_size: int, bandwidth: float
-    ) -> npt.NDArray[np.float64]:
-        """Return samples a second of each worker count when every pair talks at ``bandwidth`` MB/s."""
+    def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
+        """Return samples a second of each pair, >= 0, when workers and servers talk at ``bandwidth`` MB/s.
+
+        Parameters
+        ----------
+        workers, servers : (K,) int64
+            Pairs, of ``pairs`` or not.
+        batch_size : int
+            Samples of an iteration (F).
+        bandwidth : float
+            MB/s of one pair of a worker and a server, or of neighbours in an all-reduce, > 0.
+        """
         ...
+
+
+_EVERY = 48
+"""Counts up to this are all tried where workers and servers are chosen freely."""
+_COARSER = 16
+"""Beyond, they grow by steps of a sixteenth: as close to any best count as measured speeds are to the truth."""
+
+
+def counts(least: int, most: int) -> Ints:
+    """Return the counts from ``least`` to ``most`` that a free choice looks at: all of them up to 48, then some.
+
+    Beyond 48 each is a sixteenth larger than the one before; the last is ``most``.
+    """
+    found = list(range(least, min(most, max(least, _EVERY)) + 1))
+    while found[-1] < most:
+        found.append(min(most, found[-1] + max(1, found[-1] // _COARSER)))
+    return np.array(found, dtype=np.int64)
+
+
+def _free(least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    """Return all pairs of a free choice."""
+    workers, servers = counts(least, most), counts(1, most_servers)
+    return np.tile(workers, len(servers)), np.repeat(servers, len(workers))
 
 
 LARGEST = 1e15
@@ -93,14 +142,17 @@ class PaperSpeed:
         _within("gradient_mb", self.gradient_mb, 0.0)
         _within("workers_per_server", self.workers_per_server, 0.001)
 
-    def servers(self, workers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def servers(self, workers: Ints) -> Ints:
         """Return ceil(W / gamma), at least 1; a quotient within 1e-9 of a whole number is that number."""
         return np.maximum(np.ceil(workers / self.workers_per_server - 1e-9), 1.0).astype(np.int64)
 
-    def samples_per_second(
-        self, workers: npt.NDArray[np.int64], batch_size: int, bandwidth: float
-    ) -> npt.NDArray[np.float64]:
-        """Return W times the rate of one worker."""
+    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+        """Return one server count for each worker count."""
+        workers = np.arange(least, most + 1, dtype=np.int64)
+        return workers, self.servers(workers)
+
+    def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
+        """Return W times the rate of one worker, whatever the servers."""
         transfer = self.workers_per_server / batch_size * 2.0 * self.gradient_mb / bandwidth
         return workers / (self.seconds_per_sample + transfer)
 
@@ -124,13 +176,63 @@ class AllReduceSpeed:
         _within("seconds_per_sample", self.seconds_per_sample, 1 / LARGEST)
         _within("gradient_mb", self.gradient_mb, 0.0)
 
-    def servers(self, workers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return zeros."""
-        return np.zeros_like(workers)
+    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+        """Return every worker count, without servers."""
+        workers = np.arange(least, most + 1, dtype=np.int64)
+        return workers, np.zeros_like(workers)
 
-    def samples_per_second(
-        self, workers: npt.NDArray[np.int64], batch_size: int, bandwidth: float
-    ) -> npt.NDArray[np.float64]:
+    def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
         """Return F over the seconds of one iteration."""
         compute = self.seconds_per_sample * batch_size / workers
         return batch_size / (compute + 2.0 * self.gradient_mb * (workers - 1) / (workers * bandwidth))
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSpeed:
+    """Parameter servers, fitted to measurements; workers and servers are chosen freely.
+
+    Seconds an iteration = c0 + c1 F / W + k c2 W / S + k c3 S + c4 W, the form that Optimus uses (Peng et al., EuroSys
+    2018), where k scales what goes over the network to the bandwidth of the domain.
+
+    Attributes
+    ----------
+    overhead : float
+        c0, seconds an iteration, 0 ... 1e15.
+    compute : float
+        c1, seconds a sample on one worker.
+    transfer : float
+        c2, seconds an iteration for each worker that a server serves.
+    per_server : float
+        c3, seconds an iteration for each server.
+    per_worker : float
+        c4, seconds an iteration for each worker.
+    bandwidth : float, optional
+        MB/s at which c2 and c3 hold: k is this over the bandwidth of the domain. None: they hold at any bandwidth.
+    """
+
+    overhead: float
+    compute: float
+    transfer: float
+    per_server: float
+    per_worker: float
+    bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        parts = ("overhead", "compute", "transfer", "per_server", "per_worker")
+        for name in parts:
+            _within(name, getattr(self, name), 0.0)
+        if not any(getattr(self, name) > 0 for name in parts):
+            raise InvalidJob(f"one of {', '.join(parts)} must be > 0, got 0 for all of them")
+        if self.bandwidth is not None:
+            _within("bandwidth", self.bandwidth, 1 / LARGEST)
+
+    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+        """Return every pair of a free choice, see ``counts``."""
+        return _free(least, most, most_servers)
+
+    def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
+        """Return F over the seconds of one iteration."""
+        scale = 1.0 if self.bandwidth is None else self.bandwidth / bandwidth
+        network = scale * (self.transfer * workers / servers + self.per_server * servers)
+        local = self.overhead + self.compute * batch_size / workers + self.per_worker * workers
+        return batch_size / (local + network)

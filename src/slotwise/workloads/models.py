@@ -231,7 +231,7 @@ class Assumptions:
         # Both models rise or fall all along the worker count, so the fastest configuration is at one of its
         # ends.
         counts = np.array([workers, 1, most], dtype=np.int64)
-        rates = speed.samples_per_second(counts, batch_size, self.bandwidth[1])
+        rates = speed.samples_per_second(counts, np.ones_like(counts), batch_size, self.bandwidth[1])
         workload = float(rates[0]) * record.seconds * (1.0 - _SLACK)
         shortest = max(1.0, record.seconds * float(rates[0] / rates.max()) / self.slot_seconds)
         return Job(
