@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
-from slotwise.model.speed import AllReduceSpeed, Configurations, PaperSpeed, SpeedModel
+from slotwise.model.speed import AllReduceSpeed, Configurations, FittedSpeed, PaperSpeed, SpeedModel
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request, Surveyor
@@ -33,6 +34,7 @@ __all__ = [
     "paper_job",
     "paper_ledger",
     "prices_of",
+    "random_fit",
     "random_job",
     "slot_case",
     "survey",
@@ -49,11 +51,17 @@ SLOT_SECONDS = 60.0
 # --------------------------------------------------------------------------------------------------- plain builders
 
 
-def cluster_of(*rows: tuple[float, ...], bandwidth: tuple[float, float] = (6250.0, 625.0)) -> Cluster:
-    """Build a cluster from one tuple of capacities a machine."""
-    width = len(rows[0])
+def cluster_of(
+    *rows: tuple[float, ...], bandwidth: tuple[float, ...] = (6250.0, 625.0), racks: Sequence[int] | None = None
+) -> Cluster:
+    """Build a cluster from one tuple of capacities a machine; with racks, from 0 on, there is a bandwidth for them."""
+    resources = RESOURCES[: len(rows[0])]
     names = tuple(f"m{i}" for i in range(len(rows)))
-    return Cluster(names, RESOURCES[:width], np.array(rows, dtype=np.float64), bandwidth)
+    capacity = np.array(rows, dtype=np.float64)
+    if racks is None:
+        return Cluster(names, resources, capacity, bandwidth)
+    domains = np.array([range(len(rows)), racks, [0] * len(rows)])
+    return Cluster(names, resources, capacity, bandwidth, ("machine", "rack", "cluster"), domains)
 
 
 def job_of(
@@ -68,6 +76,8 @@ def job_of(
     utility: Utility | None = None,
     min_workers: int = 1,
     max_workers: int | None = None,
+    max_servers: int | None = None,
+    domain: str | None = None,
     restart_seconds: float = 0.0,
 ) -> Job:
     """Build a job; by default a worker trains 60 samples a slot wherever it is, and there are no servers."""
@@ -82,6 +92,8 @@ def job_of(
         utility=Sigmoid(10.0, 0.0, 0.0) if utility is None else utility,
         min_workers=min_workers,
         max_workers=max_workers,
+        max_servers=max_servers,
+        domain=domain,
         restart_seconds=restart_seconds,
     )
 
@@ -125,7 +137,26 @@ def tiny_cluster(rng: np.random.Generator, machines: int, resources: int, larges
     external = float(rng.choice([10.0, 100.0, 625.0]))
     internal = external * float(rng.choice([1.0, 3.0, 10.0]))
     names = tuple(f"m{i}" for i in range(machines))
-    return Cluster(names, RESOURCES[:resources], capacity, (internal, external))
+    if rng.random() < 0.6:
+        return Cluster(names, RESOURCES[:resources], capacity, (internal, external))
+    return Cluster(names, RESOURCES[:resources], capacity, *_random_levels(rng, machines, internal, external))
+
+
+def _random_levels(
+    rng: np.random.Generator, machines: int, internal: float, external: float
+) -> tuple[tuple[float, ...], tuple[str, ...], npt.NDArray[np.int64]]:
+    """Racks, or racks within rows; a rack may be as fast as a machine, or no faster than the cluster."""
+    between = ("rack", "row")[: int(rng.integers(1, 3))]
+    domains = np.zeros((len(between) + 2, machines), dtype=np.int64)
+    domains[0] = np.arange(machines)
+    steps = np.ones(machines, dtype=np.bool_)
+    for depth in range(1, len(between) + 1):
+        steps &= rng.random(machines) < 0.5
+        steps[0] = False
+        domains[depth] = np.cumsum(steps)
+    shares = sorted((float(rng.choice([0.0, 0.5, 1.0])) for _ in between), reverse=True)
+    bandwidth = (internal, *(external + share * (internal - external) for share in shares), external)
+    return bandwidth, ("machine", *between, "cluster"), domains
 
 
 def _random_load(rng: np.random.Generator, ledger: Ledger, slot: int, busy: float) -> None:
@@ -152,7 +183,7 @@ def random_job(
     most_workers: int = 3,
     demand: int = 4,
 ) -> Job:
-    """One job: paper or all-reduce, gang or elastic, gamma below and above F, fractional gamma, zero-GPU workers."""
+    """One job: paper, all-reduce or fitted, gang or elastic, gamma below and above F, zero-GPU workers, rack-bound."""
     resources = len(cluster.resources)
     worker = _amounts(rng, resources, demand, 0.3)
     if not worker.any():
@@ -164,12 +195,18 @@ def random_job(
     tau = float(rng.choice([0.1, 0.37, 1.0]))
     gradient = float(rng.choice([0.0, 5.0, 60.0, 400.0]))
     speed: SpeedModel
-    if rng.random() < 0.65:
+    form = rng.random()
+    if form < 0.5:
         gamma = float(rng.choice([0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0]))
         speed = PaperSpeed(tau, gradient, gamma)
-    else:
+    elif form < 0.7:
         speed = AllReduceSpeed(tau, gradient)
-    one = float(speed.samples_per_second(np.array([workers]), batch, cluster.bandwidth[1])[0]) * SLOT_SECONDS
+    else:
+        speed = random_fit(rng)
+    one = (
+        float(speed.samples_per_second(np.array([workers]), np.array([1]), batch, cluster.bandwidth[-1])[0])
+        * SLOT_SECONDS
+    )
     workload = one * float(rng.uniform(0.2, slots)) if rng.random() < 0.7 else one * float(rng.integers(1, slots + 1))
     value = float(rng.uniform(1.0, 100.0))
     utility: Utility
@@ -191,7 +228,16 @@ def random_job(
         utility=utility,
         min_workers=least,
         max_workers=workers,
+        domain=str(rng.choice(cluster.levels)) if rng.random() < 0.15 else None,
     )
+
+
+def random_fit(rng: np.random.Generator) -> FittedSpeed:
+    """A fitted speed: parts may be missing, more workers or more servers may slow the job down."""
+    parts = rng.choice([0.0, 0.05, 0.3, 1.0], size=5).tolist()
+    bandwidth = None if rng.random() < 0.3 else 100.0
+    parts[1] = 1.0 if not any(parts) else parts[1]
+    return FittedSpeed(parts[0], parts[1], parts[2], parts[3], parts[4], bandwidth)
 
 
 @dataclass(frozen=True)
@@ -206,20 +252,21 @@ class SlotCase:
 
 def _ask_of(job: Job, cluster: Cluster) -> Ask:
     worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
-    return Ask.of(job.configurations(cluster.bandwidth, SLOT_SECONDS), worker, server, cluster.grain)
+    return Ask.of(job.configurations(cluster.locality, SLOT_SECONDS), worker, server, cluster.grain)
 
 
-def _free_choice(rng: np.random.Generator, most: int) -> Configurations:
-    """Any run of workers and servers that never falls: what a fitted speed model may yield."""
-    count = int(rng.integers(1, most + 2))
-    workers = np.sort(rng.integers(1, most + 1, size=count)).astype(np.int64)
-    servers = np.sort(rng.integers(0, most + 1, size=count)).astype(np.int64)
-    outside = rng.uniform(1.0, 50.0, size=count)
-    return Configurations(workers, servers, np.stack([outside * rng.choice([1.0, 2.0]), outside]))
+def _free_choice(rng: np.random.Generator, most: int, levels: int) -> Configurations:
+    """Any pairs of workers and servers: what a speed model that is a table may yield."""
+    servers, workers = np.meshgrid(np.arange(most + 1), np.arange(1, most + 1), indexing="ij")
+    chosen = rng.random(servers.size) < rng.choice([0.2, 0.6, 1.0])
+    chosen[int(rng.integers(servers.size))] = True
+    outside = rng.uniform(1.0, 50.0, size=int(chosen.sum()))
+    faster = np.cumprod(rng.choice([1.0, 2.0], size=(levels, 1)), axis=0)[::-1]
+    return Configurations(workers.reshape(-1)[chosen], servers.reshape(-1)[chosen], outside * faster)
 
 
 def slot_case(
-    seed: int, *, machines: tuple[int, int] = (1, 4), most_workers: int = 4, free_choice: float = 0.15
+    seed: int, *, machines: tuple[int, int] = (1, 4), most_workers: int = 4, free_choice: float = 0.4
 ) -> SlotCase:
     """A random slot: machines of few classes, some busy, some full; the job may fit nowhere."""
     rng = np.random.default_rng([seed, 11])
@@ -230,7 +277,7 @@ def slot_case(
     job = random_job(rng, cluster, most_workers=most_workers)
     ask = _ask_of(job, cluster)
     if rng.random() < free_choice:
-        ask = Ask.of(_free_choice(rng, most_workers), ask.worker, ask.server, cluster.grain)
+        ask = Ask.of(_free_choice(rng, most_workers, len(cluster.levels)), ask.worker, ask.server, cluster.grain)
     return SlotCase(ledger, ask, _random_prices(rng, resources))
 
 
@@ -314,7 +361,7 @@ def paper_job(rng: np.random.Generator, name: str = "job", *, arrival: int = 0, 
 
     batch = whole(1, 200)
     speed = PaperSpeed(float(rng.uniform(1e-5, 1e-4)) * 3600.0, float(rng.uniform(30.0, 575.0)), float(whole(1, 10)))
-    rate = float(speed.samples_per_second(np.array([batch]), batch, 625.0)[0]) * SLOT_SECONDS
+    rate = float(speed.samples_per_second(np.array([batch]), np.array([1]), batch, 625.0)[0]) * SLOT_SECONDS
     urgency = float(rng.choice([0.0, rng.uniform(0.01, 1.0), rng.uniform(4.0, 6.0)], p=[0.1, 0.55, 0.35]))
     return Job(
         id=name,
@@ -360,7 +407,12 @@ def clusters(draw: st.DrawFn, most_machines: int = 4, most_resources: int = 3) -
     rows = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=most_machines))
     external = draw(st.sampled_from([10.0, 625.0]))
     internal = external * draw(st.sampled_from([1.0, 10.0]))
-    return cluster_of(*rows, bandwidth=(internal, external))
+    if draw(st.booleans()):
+        return cluster_of(*rows, bandwidth=(internal, external))
+    steps = draw(st.lists(st.booleans(), min_size=len(rows) - 1, max_size=len(rows) - 1))
+    racks = np.concatenate([[0], np.cumsum(np.array(steps, dtype=np.int64))])
+    middle = draw(st.sampled_from([internal, external]))
+    return cluster_of(*rows, bandwidth=(internal, middle, external), racks=racks.tolist())
 
 
 @st.composite
@@ -376,7 +428,10 @@ def jobs(draw: st.DrawFn, resources: int, slots: int, most_workers: int = 4, nam
     gradient = draw(st.sampled_from([0.0, 5.0, 100.0]))
     gamma = draw(st.sampled_from([0.0, 0.6, 1.0, 1.5, 2.0, 3.0, 9.0]))
     speed: SpeedModel = PaperSpeed(tau, gradient, gamma) if gamma else AllReduceSpeed(tau, gradient)
-    rate = float(speed.samples_per_second(np.array([workers]), batch, 625.0)[0]) * SLOT_SECONDS
+    if draw(st.booleans()):
+        part = st.sampled_from([0.0, 0.1, 1.0])
+        speed = FittedSpeed(tau, draw(part), draw(part), draw(part), draw(part), draw(st.sampled_from([None, 100.0])))
+    rate = float(speed.samples_per_second(np.array([workers]), np.array([1]), batch, 625.0)[0]) * SLOT_SECONDS
     workload = rate * draw(st.sampled_from([0.1, 0.5, 1.0, 1.3, 2.0, 3.0]))
     value = draw(st.sampled_from([1e-3, 1.0, 10.0, 77.7]))
     target = draw(st.sampled_from([0.0, 1.0, 2.5, 15.0]))

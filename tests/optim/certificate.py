@@ -23,20 +23,21 @@ def points(job: Job, cluster: Cluster, slot_seconds: float) -> list[tuple[float,
     """Return (samples, amount of each resource) of every configuration that the empty cluster might hold."""
     worker = np.array([job.worker_demand.get(r, 0.0) for r in cluster.resources])
     server = np.array([job.server_demand.get(r, 0.0) for r in cluster.resources])
-    workers = np.arange(job.min_workers, job.most_workers + 1)
-    servers = job.speed.servers(workers)
+    workers, servers = job.speed.pairs(job.min_workers, job.most_workers, job.most_workers)
     demanded = {**job.worker_demand, **(job.server_demand if servers.any() else {})}
     if any(amount > 0 and resource not in cluster.resources for resource, amount in demanded.items()):
         return []
     found = []
-    inside, across = (job.speed.samples_per_second(workers, job.batch_size, b) for b in cluster.bandwidth)
     slack = 1e-6 * np.maximum(1.0, cluster.capacity)
-    for k in range(len(workers)):
-        amount = workers[k] * worker + servers[k] * server
-        if (amount <= cluster.capacity + slack).all(axis=1).any():
-            found.append((float(inside[k]) * slot_seconds, amount))
-        if (amount <= cluster.capacity.sum(axis=0) + slack.sum(axis=0)).all():
-            found.append((float(across[k]) * slot_seconds, amount))
+    for name, bandwidth, domain in zip(cluster.levels, cluster.bandwidth, cluster.domains, strict=True):
+        rates = job.speed.samples_per_second(workers, servers, job.batch_size, bandwidth)
+        parts = [(cluster.capacity + slack)[domain == one].sum(axis=0) for one in set(domain.tolist())]
+        for k in range(len(workers)):
+            amount = workers[k] * worker + servers[k] * server
+            if any((amount <= part).all() for part in parts):
+                found.append((float(rates[k]) * slot_seconds, amount))
+        if job.domain == name:
+            break
     return [(samples, amount) for samples, amount in found if samples > 0]
 
 

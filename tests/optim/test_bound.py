@@ -166,7 +166,9 @@ def _kept(job: Job, cluster: Cluster) -> bool:
     found = possible(job, cluster, SLOT_SECONDS)
     if found is None:
         return True
-    return int(found.inside.sum() + found.across.sum()) == len(certificate.points(job, cluster, SLOT_SECONDS))
+    points = certificate.points(job, cluster, SLOT_SECONDS)
+    pairs = job.speed.pairs(job.min_workers, job.most_workers, job.most_workers)[0]
+    return len(pairs) == len(found.configurations) and int(found.allowed.sum()) == len(points)
 
 
 @pytest.mark.parametrize(("jobs", "count", "horizon"), [(60, 30, 20), (30, 100, 20), (20, 20, 40)])

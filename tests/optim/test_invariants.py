@@ -135,7 +135,7 @@ def check_schedule(answer: Answer) -> None:
     if answer.plan is None:
         return
     job, schedule = answer.job, answer.plan.schedule
-    bandwidth = answer.before.cluster.bandwidth
+    cluster = answer.before.cluster
     seconds = max(0.0, SLOT_SECONDS - job.restart_seconds)
     assert list(schedule.slots) == sorted(set(schedule.slots))
     assert schedule.slots[0] >= job.arrival
@@ -145,12 +145,15 @@ def check_schedule(answer: Answer) -> None:
         assert all(w + s > 0 for w, s in zip(placement.workers, placement.servers, strict=True))
         workers = placement.total_workers
         assert job.min_workers <= workers <= job.most_workers <= job.batch_size
-        wanted = int(job.speed.servers(np.array([workers]))[0])
-        assert placement.total_servers == wanted
+        servers = placement.total_servers
+        pairs = job.speed.pairs(workers, workers, job.most_workers)
+        assert servers in pairs[1].tolist()
         if isinstance(job.speed, PaperSpeed):
-            assert placement.total_servers >= workers / job.speed.workers_per_server - 1e-6
-        pair = bandwidth[0] if len(placement.machines) == 1 else bandwidth[1]
-        rate = float(job.speed.samples_per_second(np.array([workers]), job.batch_size, pair)[0])
+            assert servers >= workers / job.speed.workers_per_server - 1e-6
+        level = next(d for d, domain in enumerate(cluster.domains) if len({*domain[list(placement.machines)]}) == 1)
+        assert job.domain is None or level <= cluster.levels.index(job.domain)
+        pair = cluster.bandwidth[level]
+        rate = float(job.speed.samples_per_second(np.array([workers]), np.array([servers]), job.batch_size, pair)[0])
         assert samples == pytest.approx(rate * seconds, rel=1e-12)
         assert samples > 0
     assert sum(schedule.samples) >= job.workload * (1 - 1e-10)

@@ -29,7 +29,7 @@ Move = tuple[tuple[int, ...], float]
 def moves(job: Job, cluster: Cluster) -> list[Move]:
     """Everything that a job may do in a slot, and nothing."""
     worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
-    full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, SLOT_SECONDS)
+    full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.locality, SLOT_SECONDS)
     size = len(cluster) * len(cluster.resources)
     best: dict[tuple[int, ...], float] = {(0,) * size: 0.0}
     roles = [job.worker_demand, job.server_demand if full.servers.any() else {}]
@@ -39,9 +39,9 @@ def moves(job: Job, cluster: Cluster) -> list[Move]:
             for s in _splits(int(full.servers[k]), len(cluster)):
                 taken = np.outer(w, worker) + np.outer(s, server)
                 if (taken <= cluster.grains).all():
-                    together = np.count_nonzero(np.add(w, s)) == 1
+                    level = cluster.level(np.flatnonzero(np.add(w, s)).tolist())
                     key = tuple(taken.reshape(-1).astype(int).tolist())
-                    best[key] = max(best.get(key, 0.0), float(full.samples[0 if together else -1, k]))
+                    best[key] = max(best.get(key, 0.0), float(full.samples[level, k]))
     return list(best.items())
 
 
@@ -96,11 +96,11 @@ def assert_carried_out(optimum: Optimum, jobs: list[Job], cluster: Cluster, hori
         schedule = optimum.schedules[job.id]
         worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
         ledger.commit(schedule.slots, schedule.placements, worker, server)
-        full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.bandwidth, SLOT_SECONDS)
+        full = dataclasses.replace(job, restart_seconds=0.0).configurations(cluster.locality, SLOT_SECONDS)
         for placement, samples in zip(schedule.placements, schedule.samples, strict=True):
             same = (full.workers == placement.total_workers) & (full.servers == placement.total_servers)
             (k,) = np.flatnonzero(same)
-            assert samples == full.samples[placement.level, k]
+            assert samples == full.samples[cluster.level(placement.machines), k]
         assert schedule.slots[0] >= job.arrival
         assert sum(schedule.samples) >= job.workload * (1.0 - TOLERANCE)
         earned += float(job.utility.values(schedule.completion - job.arrival + 1)[-1])

@@ -220,7 +220,7 @@ def test_what_it_places_fits_and_costs_what_its_curve_says(gain: str | float) ->
         reference = Reference(seed, gain=gain, attempts=20)
         curves = reference.curves(ledger, 0, 3, request, prices)
         for slot in range(3):
-            exact = np.stack(exact_costs(ledger.view, slot, request.ask, prices))
+            exact = exact_costs(ledger.view, slot, request.ask, prices)
             for at in range(curves.offsets[slot], curves.offsets[slot + 1]):
                 choice = int(curves.choices[at])
                 level, k = divmod(choice, len(request.ask.workers))
@@ -250,7 +250,7 @@ def test_the_relaxation_never_costs_more_than_the_exact_program() -> None:
             price = prices.at(ledger.used(slot), ledger.view.capacity, slot)
             ask = request.ask
             program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
-            exact = exact_costs(ledger.view, slot, ask, prices)[1]
+            exact = exact_costs(ledger.view, slot, ask, prices)[-1]
             for k in np.flatnonzero(np.isfinite(exact)):
                 solved = program.solve(int(ask.workers[k]), int(ask.servers[k]))
                 assert solved is not None
@@ -272,7 +272,7 @@ def test_it_finds_something_wherever_the_sweep_does() -> None:
         ledger, request, prices = case
         reference = Reference(seed, attempts=1)
         for slot in range(3):
-            swept = np.stack(sweep_costs(ledger.view, slot, request.ask, prices))
+            swept = sweep_costs(ledger.view, slot, request.ask, prices)
             most = np.where(np.isfinite(swept), request.ask.samples, 0.0).max()
             found = reference.curves(ledger, slot, 1, request, prices).samples
             assert found.max(initial=0.0) == pytest.approx(most)

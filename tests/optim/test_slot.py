@@ -44,6 +44,8 @@ Floats = npt.NDArray[np.float64]
 
 SEEDS = range(300)
 FEW_SEEDS = range(120)
+ANYWHERE = {"machine": 1.0, "cluster": 1.0}
+"""Bandwidths that make no difference."""
 SECTION_SIX = 150
 """Instances of 30 machines over which the sweep's gap is measured."""
 
@@ -53,11 +55,10 @@ def close(found: Floats, wanted: list[float]) -> bool:
     return bool(np.allclose(found, np.array(wanted), rtol=1e-9, atol=0.0, equal_nan=False))
 
 
-def where_sweeps_end(found: Floats, wanted: list[float]) -> tuple[Floats, list[float]]:
-    """Costs of what some sweep finds: it is a run from the start, and what is found beyond is packed."""
-    last = sum(cost < math.inf for cost in wanted)
-    assert max(wanted[:last], default=0.0) < math.inf
-    return found[:last], wanted[:last]
+def where_swept(found: Floats, wanted: list[float]) -> tuple[Floats, list[float]]:
+    """Costs of what some sweep finds; what is found beside is packed."""
+    there = np.isfinite(wanted)
+    return found[there], np.array(wanted)[there].tolist()
 
 
 def check_placement(case: SlotCase, choice: int, cost: float, placed: tuple[npt.NDArray[np.int64], ...]) -> None:
@@ -70,8 +71,7 @@ def check_placement(case: SlotCase, choice: int, cost: float, placed: tuple[npt.
     assert (workers >= 0).all()
     assert (servers >= 0).all()
     assert (workers + servers > 0).all()
-    if level == 0:
-        assert len(machines) == 1
+    assert case.ledger.cluster.level(machines.tolist()) <= level
     amounts = np.outer(workers, ask.worker) + np.outer(servers, ask.server)
     assert (amounts <= case.ledger.free(case.slot)[machines]).all()
     spots = {spot.machine: spot for spot in twins.listing(case.ledger, case.slot, ask, case.prices)}
@@ -98,8 +98,9 @@ def test_costs_inside_a_machine_equal_the_twin(seed: int) -> None:
 def test_sweep_across_machines_equals_the_twin_on_all_machines(seed: int) -> None:
     case = slot_case(seed, machines=(1, 9), most_workers=7)
     spots = twins.listing(case.ledger, 0, case.ask, case.prices)
-    costs = sweep_costs(case.ledger.view, 0, case.ask, case.prices)[1]
-    assert close(*where_sweeps_end(costs, twins.across_sweep(spots, case.ask)))
+    costs = np.minimum.accumulate(sweep_costs(case.ledger.view, 0, case.ask, case.prices), axis=0)
+    for level, wanted in enumerate(twins.by_level(spots, case.ask, twins.across_sweep)):
+        assert close(*where_swept(costs[level], wanted))
 
 
 @pytest.mark.parametrize("spacious", [False, True])
@@ -109,7 +110,7 @@ def test_sweep_equals_the_twin_where_workers_and_servers_compete(seed: int, spac
     spots = twins.listing(case.ledger, 0, case.ask, case.prices)
     costs = sweep_costs(case.ledger.view, 0, case.ask, case.prices)[1]
     found = twins.sweeps(spots, case.ask)
-    assert close(*where_sweeps_end(costs, [min(swept.cost for swept in tries) for tries in found]))
+    assert close(*where_swept(costs, [min(swept.cost for swept in tries) for tries in found]))
     for k, tries in enumerate(found):
         best = min(swept.cost for swept in tries)
         if best < math.inf:
@@ -123,28 +124,32 @@ def test_sweep_equals_the_twin_where_workers_and_servers_compete(seed: int, spac
 def test_exact_across_machines_equals_brute_force(seed: int) -> None:
     case = slot_case(seed, machines=(1, 3), most_workers=3)
     spots = twins.listing(case.ledger, 0, case.ask, case.prices)
-    assert close(exact_costs(case.ledger.view, 0, case.ask, case.prices)[1], twins.across_brute_force(spots, case.ask))
+    costs = np.minimum.accumulate(exact_costs(case.ledger.view, 0, case.ask, case.prices), axis=0)
+    for level, wanted in enumerate(twins.by_level(spots, case.ask, twins.across_brute_force)):
+        assert close(costs[level], wanted)
 
 
 @pytest.mark.parametrize("seed", FEW_SEEDS)
 def test_exact_across_machines_equals_the_convolution_on_more_machines(seed: int) -> None:
     case = slot_case(1000 + seed, machines=(5, 10), most_workers=6)
     spots = twins.listing(case.ledger, 0, case.ask, case.prices)
-    assert close(exact_costs(case.ledger.view, 0, case.ask, case.prices)[1], twins.across_convolved(spots, case.ask))
+    costs = np.minimum.accumulate(exact_costs(case.ledger.view, 0, case.ask, case.prices), axis=0)
+    for level, wanted in enumerate(twins.by_level(spots, case.ask, twins.across_convolved)):
+        assert close(costs[level], wanted)
 
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_curve_keeps_what_no_other_choice_beats(seed: int, exact: bool) -> None:
     case = slot_case(seed, machines=(1, 6), most_workers=5)
-    within, across = (exact_costs if exact else sweep_costs)(case.ledger.view, 0, case.ask, case.prices)
-    wanted = twins.curve(case.ask, within.tolist(), across.tolist())
+    costs = (exact_costs if exact else sweep_costs)(case.ledger.view, 0, case.ask, case.prices)
+    wanted = twins.curve(case.ask, costs)
     found = one_curve(case, exact=exact)
     assert [(s, c) for s, c, _ in found] == [(p.samples, p.cost) for p in wanted]
     count = len(case.ask.workers)
     for samples, cost, choice in found:
         level, k = divmod(choice, count)
-        assert cost == (within, across)[level][k]
+        assert cost == costs[level, k]
         assert samples == case.ask.samples[level, k]
 
 
@@ -186,7 +191,7 @@ def test_grouping_untouched_machines_changes_nothing(seed: int) -> None:
     view, other = case.ledger.view, ungrouped(case.ledger).view
     for costs, place in ((sweep_costs, sweep_place), (exact_costs, exact_place)):
         found, wanted = costs(view, 0, case.ask, case.prices), costs(other, 0, case.ask, case.prices)
-        for level in range(2):
+        for level in range(len(found)):
             assert np.array_equal(found[level], wanted[level])
             for k in np.flatnonzero(np.isfinite(found[level])).tolist():
                 choice = level * len(case.ask.workers) + k
@@ -222,10 +227,11 @@ def test_sweep_never_costs_less_than_exact(seed: int, machines: int, workers: in
     swept = sweep_costs(case.ledger.view, 0, case.ask, case.prices)
     exact = exact_costs(case.ledger.view, 0, case.ask, case.prices)
     assert np.array_equal(swept[0], exact[0])
-    finite = np.isfinite(swept[1])
-    assert np.isfinite(exact[1][finite]).all()
-    assert (swept[1][finite] >= exact[1][finite] * (1 - 1e-12)).all()
-    assert (exact[1] <= exact[0] * (1 + 1e-12)).all()  # one machine is a placement across machines too
+    assert np.array_equal(np.isfinite(swept), np.isfinite(exact))
+    finite = np.isfinite(swept)
+    assert (swept[finite] >= exact[finite] * (1 - 1e-12)).all()
+    if case.ask.samples[-1].any():  # one machine is a placement across machines too
+        assert (exact[-1] <= exact[0] * (1 + 1e-12)).all()
 
 
 def test_lost_machines_are_not_listed() -> None:
@@ -330,7 +336,7 @@ def test_sweep_finds_the_only_packing_of_three_machines() -> None:
     """Workers on 3 and 6, servers on 4: no order of machines finds it, so it is packed."""
     cluster = cluster_of((3.0,), (4.0,), (6.0,))
     job = job_of(worker=(3.0,), server=(2.0,), batch_size=3, min_workers=3, speed=PaperSpeed(1.0, 1.0, 1.5))
-    ask = Ask.of(job.configurations((1.0, 1.0), 60.0), np.array([3e6]), np.array([2e6]), np.array([GRAIN]))
+    ask = Ask.of(job.configurations(ANYWHERE, 60.0), np.array([3e6]), np.array([2e6]), np.array([GRAIN]))
     prices = prices_of(1.0, 3.0, 1)
     assert exact_costs(Ledger(cluster, 1).view, 0, ask, prices)[1] == pytest.approx([13.0])
     assert sweep_costs(Ledger(cluster, 1).view, 0, ask, prices)[1] == pytest.approx([13.0])
@@ -340,7 +346,7 @@ def test_sweep_finds_the_only_packing_of_a_larger_configuration() -> None:
     """Three workers of 2 and three servers of 3 on 7 and 8: only 2 + 2 + 3 beside 2 + 3 + 3, which no order yields."""
     cluster = cluster_of((7.0,), (8.0,))
     job = job_of(worker=(2.0,), server=(3.0,), batch_size=4, speed=PaperSpeed(1.0, 1.0, 1.0))
-    ask = Ask.of(job.configurations((1.0, 1.0), 60.0), np.array([2e6]), np.array([3e6]), np.array([GRAIN]))
+    ask = Ask.of(job.configurations(ANYWHERE, 60.0), np.array([2e6]), np.array([3e6]), np.array([GRAIN]))
     case = SlotCase(Ledger(cluster, 1), ask, prices_of(1.0, 3.0, 1))
     for costs in (sweep_costs, exact_costs):
         assert costs(case.ledger.view, 0, ask, case.prices)[1] == pytest.approx([5.0, 10.0, 15.0, math.inf])
@@ -367,7 +373,7 @@ def test_nothing_is_found_where_nothing_is_free() -> None:
     for machine in range(2):
         load(ledger, 0, machine, np.array([1e6]))
     ask = Ask.of(
-        job_of(worker=(0.5,), batch_size=3).configurations((1.0, 1.0), 60.0),
+        job_of(worker=(0.5,), batch_size=3).configurations(ANYWHERE, 60.0),
         np.array([5e5]),
         np.array([0.0]),
         np.array([GRAIN]),

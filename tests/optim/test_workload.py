@@ -209,6 +209,8 @@ def plan_given(slots: list[list[Point]], workload: float, grid: int, utility: fl
         workload,
         request.ask,
         request.held,
+        request.chain,
+        cluster,
         np.full(len(slots), utility),
         request.bid,
         request.most_workers,

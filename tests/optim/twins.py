@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +26,12 @@ __all__ = [
     "across_convolved",
     "across_sweep",
     "best_over_schedules",
+    "by_level",
     "curve",
+    "domains",
     "inside",
     "least_costs",
+    "level_of",
     "listing",
     "price",
     "program",
@@ -51,9 +54,10 @@ def price(prices: Prices, slot: int, resource: int, used: int, capacity: int) ->
 
 @dataclass(frozen=True)
 class Spot:
-    """One machine of a slot: its index, A, B, and free grains."""
+    """One machine of a slot: its index, the domains that it is in from its own up, A, B, and free grains."""
 
     machine: int
+    domains: tuple[int, ...]
     worker_cost: float
     server_cost: float
     free: tuple[int, ...]
@@ -89,6 +93,7 @@ def listing(ledger: Ledger, slot: int, ask: Ask, prices: Prices) -> list[Spot]:
         spots.append(
             Spot(
                 machine,
+                tuple(int(x) for x in ledger.cluster.domains[:, machine]),
                 sum(p * float(a) for p, a in zip(each, ask.worker_amount, strict=True)),
                 sum(p * float(b) for p, b in zip(each, ask.server_amount, strict=True)),
                 tuple(c - u for c, u in zip(capacity, used, strict=True)),
@@ -97,6 +102,38 @@ def listing(ledger: Ledger, slot: int, ask: Ask, prices: Prices) -> list[Spot]:
             )
         )
     return spots
+
+
+def level_of(spots: list[Spot]) -> int:
+    """Lowest level of which one domain holds all of these machines."""
+    return next(level for level in range(len(spots[0].domains)) if len({spot.domains[level] for spot in spots}) == 1)
+
+
+def domains(spots: list[Spot], level: int, most_workers: int) -> list[list[Spot]]:
+    """Machines of each domain of a level that has any; those of inner domains one after another, the roomiest first."""
+
+    def room(spot: Spot, inner: int) -> int:
+        some = [s for s in spots if s.domains[inner] == spot.domains[inner]]
+        return min(most_workers, sum(s.most_workers(0, most_workers) for s in some))
+
+    def turn(spot: Spot) -> tuple[int, ...]:
+        """Rows before racks."""
+        key = [x for inner in reversed(range(1, level)) for x in (-room(spot, inner), spot.domains[inner])]
+        return (*key, spot.machine)
+
+    found = sorted({spot.domains[level] for spot in spots})
+    return [sorted((s for s in spots if s.domains[level] == one), key=turn) for one in found]
+
+
+def by_level(spots: list[Spot], ask: Ask, across: Callable[[list[Spot], Ask], list[float]]) -> list[list[float]]:
+    """Least cost of each configuration in one domain of each level or of a lower one, given what finds it in one."""
+    found = [inside(spots, ask)]
+    top = len(ask.samples) - 1
+    for level in range(1, top + 1):
+        faster = ask.samples[level] > (ask.samples[level + 1] if level < top else 0.0)
+        tried = [across(part, ask) for part in domains(spots, level, ask.most_workers)] if faster.any() else []
+        found.append([min(costs) for costs in zip(*tried, found[-1], strict=True)])
+    return found
 
 
 def inside(spots: list[Spot], ask: Ask) -> list[float]:
@@ -170,11 +207,11 @@ def _worths(spots: list[Spot]) -> list[float]:
 
 def sweeps(spots: list[Spot], ask: Ask) -> list[list[Swept]]:
     """For each configuration: workers first, then servers first for each worth of a worker slot (section 6)."""
-    cap = int(ask.workers[-1])
+    cap = ask.most_workers
     found = []
     for w, s in zip(ask.workers.tolist(), ask.servers.tolist(), strict=True):
         tries = [_workers_first(spots, w, s)]
-        if int(ask.servers[-1]) > 0:
+        if ask.most_servers > 0:
             tries += [_servers_first(spots, w, s, x, cap) for x in _worths(spots)]
         found.append(tries)
     return found
@@ -195,7 +232,7 @@ def _pairs(spot: Spot, workers: int, servers: int) -> list[tuple[int, int]]:
 def across_brute_force(spots: list[Spot], ask: Ask) -> list[float]:
     """Least cost over every way to put workers and servers on machines."""
     least: dict[tuple[int, int], float] = {}
-    for chosen in itertools.product(*(_pairs(spot, int(ask.workers[-1]), int(ask.servers[-1])) for spot in spots)):
+    for chosen in itertools.product(*(_pairs(spot, ask.most_workers, ask.most_servers) for spot in spots)):
         total = (sum(w for w, _ in chosen), sum(s for _, s in chosen))
         cost = sum(spot.cost(w, s) for spot, (w, s) in zip(spots, chosen, strict=True))
         least[total] = min(cost, least.get(total, INF))
@@ -204,7 +241,7 @@ def across_brute_force(spots: list[Spot], ask: Ask) -> list[float]:
 
 def across_convolved(spots: list[Spot], ask: Ask) -> list[float]:
     """Return the same machine by machine, for a few more machines than enumeration bears."""
-    most = (int(ask.workers[-1]), int(ask.servers[-1]))
+    most = (ask.most_workers, ask.most_servers)
     least: dict[tuple[int, int], float] = {(0, 0): 0.0}
     for spot in spots:
         following: dict[tuple[int, int], float] = {}
@@ -227,11 +264,9 @@ class Point:
     cost: float
 
 
-def curve(ask: Ask, within: list[float], across: list[float]) -> list[Point]:
+def curve(ask: Ask, costs: Floats) -> list[Point]:
     """Choices that no other beats: none trains as much for less, or more for as much."""
-    count = len(ask.workers)
-    points = [Point(float(ask.samples[0, k]), within[k]) for k in range(count)]
-    points += [Point(float(ask.samples[1, k]), across[k]) for k in range(count)]
+    points = [Point(float(samples), float(cost)) for samples, cost in zip(ask.samples.flat, costs.flat, strict=True)]
     points = [p for p in points if p.cost < INF and p.samples > 0]
     useful = {
         p
@@ -312,8 +347,8 @@ def least_costs(spots: list[Spot], ask: Ask) -> dict[float, float]:
     least: dict[float, float] = {0.0: 0.0}
     for k, (workers, servers) in enumerate(zip(ask.workers.tolist(), ask.servers.tolist(), strict=True)):
         for chosen in _placements(spots, workers, servers):
-            used = sum(1 for w, s in chosen if w or s)
-            samples = float(ask.samples[0 if used == 1 else 1, k])
+            used = [spot for spot, (w, s) in zip(spots, chosen, strict=True) if w or s]
+            samples = float(ask.samples[level_of(used), k])
             cost = sum(spot.cost(w, s) for spot, (w, s) in zip(spots, chosen, strict=True))
             least[samples] = min(cost, least.get(samples, INF))
     return least

@@ -156,7 +156,7 @@ def test_jobs_calibrated_to_their_recorded_durations_finish_in_them_within_a_slo
             else PaperSpeed(0.02, gradient_mb, workers_per_server)
         )
         duration = float(rng.uniform(30.0, 4000.0)) if i % 3 else 60.0 * int(rng.integers(1, 60))
-        per_second = float(speed.samples_per_second(np.array([workers]), 256, between)[0])
+        per_second = float(speed.samples_per_second(np.array([workers]), np.array([1]), 256, between)[0])
         durations[f"job-{i}"] = duration
         jobs.append(
             Job(

@@ -139,7 +139,7 @@ class _Checker:
             assert list(placement.machines) == sorted(set(placement.machines))
             total = placement.total_workers
             assert job.min_workers <= total <= job.most_workers, f"{job_id} runs with {total} workers"
-            assert placement.total_servers == int(job.speed.servers(np.array([total]))[0])
+            assert placement.total_servers in job.speed.pairs(total, total, job.most_workers)[1].tolist()
             for machine, workers, servers in zip(placement.machines, placement.workers, placement.servers, strict=True):
                 assert min(workers, servers) >= 0
                 assert workers + servers > 0
@@ -157,7 +157,9 @@ class _Checker:
 
     def _samples(self, job_id: str, placement: Placement) -> float:
         job = self.arrived[job_id]
-        bandwidth = self.cluster.bandwidth[0 if len(placement.machines) == 1 else 1]
-        workers = np.array([placement.total_workers])
+        level = self.cluster.level(placement.machines)
+        assert job.domain is None or level <= self.cluster.levels.index(job.domain)
+        bandwidth = self.cluster.bandwidth[level]
+        workers, servers = np.array([placement.total_workers]), np.array([placement.total_servers])
         seconds = self.slot_seconds - (job.restart_seconds if job_id in self.moved else 0.0)
-        return float(job.speed.samples_per_second(workers, job.batch_size, bandwidth)[0]) * seconds
+        return float(job.speed.samples_per_second(workers, servers, job.batch_size, bandwidth)[0]) * seconds

@@ -80,7 +80,7 @@ class Cluster:
     capacity: npt.NDArray[np.float64]
     bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH
     levels: tuple[str, ...] = TWO_LEVELS
-    domains: Ints = None  # type: ignore[assignment]  # filled in below
+    domains: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     grains: npt.NDArray[np.float64] = None  # type: ignore[assignment]  # derived below
     kinds: Ints = None  # type: ignore[assignment]  # derived below
     classes: Ints = None  # type: ignore[assignment]  # derived below
@@ -134,17 +134,16 @@ class Cluster:
         for (inner, faster), (outer, slower) in pairwise(zip(self.levels, self.bandwidth, strict=True)):
             if slower > faster:
                 raise InvalidCluster(
-                    f"bandwidth inside a {inner} must be >= bandwidth inside a {outer} ({slower:g} MB/s), got {faster:g}"
+                    f"bandwidth inside a {inner} must be >= that inside a {outer} ({slower:g} MB/s), got {faster:g}"
                 )
 
     def _laid_out(self) -> Ints:
-        """Return the domains; those of two levels are clear."""
+        """Return the domains; those of two levels need not be given."""
         shape = (len(self.levels), len(self.names))
-        if self.domains is None and len(self.levels) == 2:
+        if self.domains.size == 0 and len(self.levels) == 2:
             return np.stack([np.arange(len(self.names)), np.zeros(len(self.names), dtype=np.int64)])
-        if self.domains is None or self.domains.shape != shape:
-            got = "none" if self.domains is None else str(self.domains.shape)
-            raise InvalidCluster(f"domains must have shape (levels, machines) = {shape}, got {got}")
+        if self.domains.shape != shape:
+            raise InvalidCluster(f"domains must have shape (levels, machines) = {shape}, got {self.domains.shape}")
         domains = np.array(self.domains, dtype=np.int64)
         step = np.diff(domains, axis=1)
         neighbours = (domains[:, 0] == 0).all() and ((step == 0) | (step == 1)).all()
@@ -212,8 +211,8 @@ class Cluster:
                 at, place, before = first.setdefault(name, (i, places[i], machine.name))
                 if place != places[i]:
                     raise InvalidCluster(
-                        f"machine {machine.name!r}: {level} {name!r} must lie within one domain of each level above, as "
-                        f"machine {before!r} does; it lies within two"
+                        f"machine {machine.name!r}: {level} {name!r} must lie within one domain of each level above, "
+                        f"it holds machine {before!r} of another one"
                     )
                 places[i] = (*places[i], at)
         order = sorted(range(len(given)), key=lambda i: (*places[i], i))

@@ -42,6 +42,8 @@ class LedgerView(NamedTuple):
     """Machines that are not lost, ordered by class, rising within each class."""
     starts: Ints
     """(classes + 1,) where each class begins in ``members``."""
+    domains: Ints
+    """(L, M) domain of each machine at each level of locality, see ``Cluster.domains``."""
 
 
 class Ledger:
@@ -79,6 +81,7 @@ class Ledger:
             classes=cluster.classes,
             members=members,
             starts=starts,
+            domains=cluster.domains,
         )
 
     @property

@@ -51,11 +51,6 @@ class Placement:
         """All servers (the paper's S)."""
         return sum(self.servers)
 
-    @property
-    def level(self) -> int:
-        """Locality level: 0 if all of it is on one machine, 1 if not."""
-        return 0 if len(self.machines) == 1 else 1
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:

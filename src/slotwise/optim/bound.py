@@ -349,10 +349,9 @@ def _claim(job: Job, cluster: Cluster, horizon: int, slot_seconds: float) -> Cla
     found = possible(job, cluster, slot_seconds)
     if found is None:
         return None
-    full, inside, across = found.configurations, found.inside, found.across
-    samples = np.concatenate([full.samples[0][inside], full.samples[-1][across]])
-    workers = np.concatenate([full.workers[inside], full.workers[across]]).astype(np.float64)
-    servers = np.concatenate([full.servers[inside], full.servers[across]]).astype(np.float64)
+    full = found.configurations
+    samples = np.where(found.allowed, full.samples, 0.0).max(axis=0)
+    workers, servers = full.workers.astype(np.float64), full.servers.astype(np.float64)
     kept = _undominated(samples, workers, servers)
     needed = job.workload * (1.0 - TOLERANCE)
     slots = horizon - job.arrival

@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from slotwise.errors import Overcommitted, SolverFailed
 from slotwise.model.cluster import Cluster
-from slotwise.model.job import Job
+from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Schedule
+from slotwise.model.speed import Configurations
 from slotwise.optim.bound import Relaxed
 from slotwise.optim.hull import Claim
 from slotwise.optim.possible import Possible, possible
@@ -118,7 +119,7 @@ def offline_optimum(
     earned = []
     ledger = Ledger(cluster, horizon)
     for job, choices, plan in plans if len(solution.values) else []:
-        schedule = _read(job, choices, plan, solution.values)
+        schedule = _read(job, choices, plan, solution.values, cluster)
         if schedule is not None:
             try:
                 ledger.commit(schedule.slots, schedule.placements, choices.worker, choices.server)
@@ -137,7 +138,7 @@ def offline_optimum(
 
 @dataclass(slots=True)
 class _Location:
-    """The columns of one job in one slot at one location: inside a machine (level 0) or across machines."""
+    """The columns of one job in one slot at one location: a machine (level 0), or a domain of a higher level."""
 
     level: int
     runs: int
@@ -220,16 +221,14 @@ class _Model:
 
     def _add_slot(self, t: int, choices: Possible, needed: float) -> tuple[list[_Location], list[tuple[int, float]]]:
         """Add the locations of a job in a slot; return them, and (column, share of what it needs that this trains)."""
-        machines = range(len(self._cluster))
-        everywhere = [(0, [h], choices.inside) for h in machines] + [(1, list(machines), choices.across)]
         locations: list[_Location] = []
         trained: list[tuple[int, float]] = []
-        for level, among, allowed in everywhere:
-            location = self._add_location(t, level, among, choices, np.flatnonzero(allowed))
+        for level, among in _domains(self._cluster):
+            location = self._add_location(t, level, among, choices, np.flatnonzero(choices.allowed[level]))
             if location is None:
                 continue
             locations.append(location)
-            samples = choices.configurations.samples[-level]
+            samples = choices.configurations.samples[level]
             if location.chosen:
                 trained += [(column, min(1.0, samples[k] / needed)) for column, k in location.chosen]
             else:
@@ -245,7 +244,8 @@ class _Model:
     ) -> _Location | None:
         full = choices.configurations
         room = [[self._room(h, demand, most) for h in machines] for demand, most in self._roles(choices, allowed)]
-        if len(allowed) == 0 or sum(room[0]) < full.workers[0] or sum(room[1]) < full.servers[0]:
+        fewest = [counts[allowed].min(initial=LARGEST_WORKERS) for counts in (full.workers, full.servers)]
+        if len(allowed) == 0 or sum(room[0]) < fewest[0] or sum(room[1]) < fewest[1]:
             return None
         location = _Location(level, self._column(1.0))
         for demand, rooms, columns in zip(
@@ -257,16 +257,15 @@ class _Model:
                     self._take(t, h, columns[-1][0], demand)
         workers = [(column, 1.0) for column, _ in location.workers]
         servers = [(column, 1.0) for column, _ in location.servers]
-        ratio = _ratio(full.samples[-level], full.workers, full.servers)
+        samples = full.samples[level]
+        ratio = _ratio(samples, full.workers, full.servers)
         if ratio is not None:
             self._row(0.0, math.inf, [*workers, (location.runs, -float(full.workers[0]))])
             self._row(-math.inf, 0.0, [*workers, (location.runs, -float(full.workers[allowed[-1]]))])
             if ratio > 0:
                 self._row(0.0, math.inf, [*servers, *((column, -ratio) for column, _ in workers)])
             return location
-        samples = full.samples[-level]
-        useful = [int(k) for k in allowed if samples[k] > max((samples[j] for j in allowed if j < k), default=0.0)]
-        location.chosen = [(self._column(1.0), k) for k in useful]
+        location.chosen = [(self._column(1.0), k) for k in _useful(full, samples, allowed)]
         self._row(0.0, 0.0, [(location.runs, -1.0), *((column, 1.0) for column, _ in location.chosen)])
         for units, needs in (workers, full.workers), (servers, full.servers):
             needed = [(column, -float(needs[k])) for column, k in location.chosen]
@@ -276,8 +275,8 @@ class _Model:
     @staticmethod
     def _roles(choices: Possible, allowed: npt.NDArray[np.int64]) -> list[tuple[Floats, int]]:
         full = choices.configurations
-        last = allowed[-1] if len(allowed) else 0
-        return [(choices.worker, int(full.workers[last])), (choices.server, int(full.servers[last]))]
+        most = (int(counts[allowed].max(initial=0)) for counts in (full.workers, full.servers))
+        return list(zip((choices.worker, choices.server), most, strict=True))
 
     def _room(self, machine: int, demand: Floats, most: int) -> int:
         """Return how many of one role fit on a machine alone, at most ``most``."""
@@ -289,6 +288,26 @@ class _Model:
         machines, resources = self._cluster.grains.shape
         for r in np.flatnonzero(demand).tolist():
             self._put((t * machines + machine) * resources + r, column, demand[r] / self._unit[r])
+
+
+def _domains(cluster: Cluster) -> list[tuple[int, list[int]]]:
+    """Return (level, machines) of every machine, of domains of more than one machine, and of the whole cluster."""
+    found: list[tuple[int, list[int]]] = []
+    for level, domain in enumerate(cluster.domains):
+        for part in np.split(np.arange(len(cluster)), np.flatnonzero(np.diff(domain)) + 1):
+            if level in (0, len(cluster.domains) - 1) or len(part) > 1:
+                found.append((level, part.tolist()))
+    return found
+
+
+def _useful(full: Configurations, samples: Floats, allowed: npt.NDArray[np.int64]) -> list[int]:
+    """Return the configurations that no other one beats with no more workers, no more servers and as many samples."""
+    kept: list[int] = []
+    for k in allowed[np.lexsort((full.servers[allowed], full.workers[allowed], -samples[allowed]))].tolist():
+        fewer = (full.workers[kept] <= full.workers[k]) & (full.servers[kept] <= full.servers[k])
+        if samples[k] > 0 and not fewer.any():
+            kept.append(k)
+    return sorted(kept)
 
 
 def _ratio(samples: Floats, workers: npt.NDArray[np.int64], servers: npt.NDArray[np.int64]) -> float | None:
@@ -306,7 +325,7 @@ def _ratio(samples: Floats, workers: npt.NDArray[np.int64], servers: npt.NDArray
     return ratio if float(((servers - 1) / workers).max()) < ratio else None
 
 
-def _read(job: Job, choices: Possible, plan: Plan, values: Floats) -> Schedule | None:
+def _read(job: Job, choices: Possible, plan: Plan, values: Floats, cluster: Cluster) -> Schedule | None:
     """Return the schedule that a solution holds, up to the slot in which the job finishes; None if it does not."""
     full = choices.configurations
     slots, placements, samples = [], [], []
@@ -323,8 +342,8 @@ def _read(job: Job, choices: Possible, plan: Plan, values: Floats) -> Schedule |
             placement = _cut(workers, servers, int(full.workers[k]), int(full.servers[k]))
             slots.append(job.arrival + d)
             placements.append(placement)
-            # Where all of it happens to be in one machine, that machine's bandwidth is what it has.
-            samples.append(float(full.samples[0 if placement.level == 0 else -1, k]))
+            # Where all of it happens to be in a smaller domain, that one's bandwidth is what it has.
+            samples.append(float(full.samples[cluster.level(placement.machines), k]))
             left -= samples[-1]
             if left <= 0:
                 return Schedule(tuple(slots), tuple(placements), tuple(samples))

@@ -166,8 +166,9 @@ class Planner:
 
 def _could_stay(before: Placement, now: Placement, slot: int, request: Request, ledger: Ledger) -> bool:
     """Whether a job may keep the machines that it had in place of equally many workers and servers elsewhere."""
-    sizes = (now.total_workers, now.total_servers, now.level)
-    if before == now or (before.total_workers, before.total_servers, before.level) != sizes:
+    if before == now or (before.total_workers, before.total_servers) != (now.total_workers, now.total_servers):
+        return False
+    if request.cluster.level(before.machines) != request.cluster.level(now.machines):
         return False
     machines = list(before.machines)
     taken = np.outer(before.workers, request.ask.worker) + np.outer(before.servers, request.ask.server)

@@ -8,7 +8,8 @@ Least cost of W workers and S servers across machines, as a mixed packing and co
 
 Its relaxation is solved, scaled by a gain G, and every variable rounded up with probability equal to its fraction, down
 otherwise, until both sides hold or the attempts are used up; then the sweep stands in. Kept as a reference for the
-default solver: slower, and seldom cheaper.
+default solver: slower, and seldom cheaper. It is the paper's, who knows two levels of locality: one machine, for which
+there is a closed form, and all of them. Levels in between (racks) are the sweep's.
 """
 
 from __future__ import annotations
@@ -88,8 +89,7 @@ class Reference:
             self._placed.clear()
         offsets, samples, costs, choices = [0], [], [], []
         for slot in range(first, first + count):
-            inside, across = self._costs(ledger, slot, request, prices)
-            found = curve(request.ask, inside, across)
+            found = curve(request.ask, self._costs(ledger, slot, request, prices))
             offsets.append(offsets[-1] + len(found[0]))
             samples.append(found[0])
             costs.append(found[1])
@@ -99,7 +99,7 @@ class Reference:
     def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
         """Return the placement behind a choice of the last curve of that slot."""
         level, k = divmod(choice, len(request.ask.workers))
-        if level == 1 and (slot, k) in self._placed:
+        if level == len(request.ask.samples) - 1 and (slot, k) in self._placed:
             return self._placed[slot, k]
         return Placement.on(*sweep_place(ledger.view, slot, request.ask, choice, prices))
 
@@ -107,22 +107,27 @@ class Reference:
         """Return what the roundings came to."""
         return self.rounding.figures()
 
-    def _costs(self, ledger: Ledger, slot: int, request: Request, prices: Prices) -> tuple[Floats, Floats]:
-        """Return the least cost of each configuration inside a machine, and what was found for it across machines."""
+    def _costs(self, ledger: Ledger, slot: int, request: Request, prices: Prices) -> Floats:
+        """Return the least cost of each configuration at each level; across the cluster what was found for it."""
         ask = request.ask
-        inside, swept = sweep_costs(ledger.view, slot, ask, prices)
+        costs = sweep_costs(ledger.view, slot, ask, prices)
+        if not ask.samples[-1].any():
+            return costs
+        swept, across = costs[-1].copy(), costs[-1]
         if self._program is None:
             self._program = SlotProgram(request, len(ledger.cluster))
         program = self._program
         price = prices.at(ledger.used(slot), ledger.view.capacity, slot)
         program.open(ledger.free(slot), np.concatenate([price @ ask.worker_amount, price @ ask.server_amount]))
         rng = np.random.default_rng([self._seed, zlib.crc32(request.id.encode()), slot])
-        across = np.full(len(ask.workers), np.inf)
+        across[:] = np.inf
+        too_many = math.inf
         for k in range(len(ask.workers)):
-            relaxed = program.solve(int(ask.workers[k]), int(ask.servers[k]))
+            # What has no solution has none with more servers either.
+            relaxed = program.solve(int(ask.workers[k]), int(ask.servers[k])) if ask.workers[k] < too_many else None
             if relaxed is None:
-                # Neither count ever falls along the array: no larger one has a solution either.
-                break
+                too_many = min(too_many, ask.workers[k])
+                continue
             cost, values = relaxed
             self.rounding.relaxations += 1
             drawn = self._feasible(program, values * program.gain(self._gain, self._delta), rng)
@@ -139,7 +144,7 @@ class Reference:
                 self.rounding.fallbacks += 1
                 across[k] = swept[k]
                 self._placed.pop((slot, k), None)
-        return inside, across
+        return costs
 
     def _feasible(self, program: SlotProgram, values: Floats, rng: np.random.Generator) -> Floats | None:
         """Return the first draw that packs and covers; None if the attempts are used up."""

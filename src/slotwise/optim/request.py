@@ -11,7 +11,6 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Reason
-from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Bid, Prices
 from slotwise.optim.slot import Ask, sweep_costs
 from slotwise.units import grain_of, grains
@@ -19,6 +18,7 @@ from slotwise.units import grain_of, grains
 __all__ = ["TOLERANCE", "Request", "Surveyor"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 TOLERANCE = 1e-11
 """Share of a workload by which sums of samples may miss it through rounding and still count as all of it."""
@@ -40,8 +40,14 @@ class Request:
         Samples to train.
     ask : Ask
         Configurations, reduced to what an empty cluster holds, and demands.
-    held : (2, K) bool
-        Which of them an empty cluster holds inside one machine (row 0) and across machines (row 1).
+    held : (L, K) bool
+        Which of them an empty cluster holds in one domain of each level: what one holds, some domain of every level
+        above does as well.
+    chain : (C,) int64
+        One configuration for each worker count, workers rising and servers never falling: what policies choose from
+        that do not weigh servers against workers.
+    cluster : Cluster
+        The machines.
     utility : (D,) float64
         u(0) ... u(D - 1), where arrival + D is the horizon; never rising.
     bid : Bid
@@ -63,6 +69,8 @@ class Request:
     workload: float
     ask: Ask
     held: npt.NDArray[np.bool_]
+    chain: Ints
+    cluster: Cluster
     utility: Floats
     bid: Bid
     most_workers: int
@@ -82,9 +90,14 @@ class Request:
         """First slot in which it may not run any more."""
         return self.arrival + len(self.utility)
 
+    @property
+    def widest(self) -> int:
+        """Highest level of locality at which it may run."""
+        return _widest(self.ask)
+
     def samples(self, placement: Placement) -> float:
         """Return what a placement trains in a slot at its own locality; 0 if it is none of the configurations."""
-        key = (placement.total_workers, placement.total_servers, placement.level)
+        key = (placement.total_workers, placement.total_servers, self.cluster.level(placement.machines))
         if key not in self._samples:
             match = np.flatnonzero((self.ask.workers == key[0]) & (self.ask.servers == key[1]))
             self._samples[key] = float(self.ask.samples[key[2], match[0]]) if len(match) else 0.0
@@ -114,21 +127,22 @@ class Surveyor:
         """Return the request of a job that must finish before slot ``end``; one that cannot finish says why."""
         grain = self.cluster.grain
         worker, server = (grains(self.cluster.vector(d), grain) for d in (job.worker_demand, job.server_demand))
-        full = job.configurations(self.cluster.bandwidth, self.slot_seconds)
-        detail = self._misfit(job, has_servers=bool(full.servers[0]))
+        full = job.configurations(self.cluster.locality, self.slot_seconds)
+        detail = self._misfit(job, has_servers=bool(full.servers[0])) or self._nowhere(job)
         ask = Ask.of(full, worker, server, grain)
-        held = np.zeros((2, len(full)), dtype=np.bool_)
+        held = np.zeros(full.samples.shape, dtype=np.bool_)
         if not detail:
-            held = np.isfinite(np.stack(sweep_costs(self._empty.view, 0, ask, self._flat)))
-            if not held.any():
-                detail = _crowded(int(full.workers[0]), int(full.servers[0]))
+            held = np.isfinite(sweep_costs(self._empty.view, 0, ask, self._flat)) & (full.samples > 0)
+            # Levels at which nothing is gained are not looked at.
+            held = np.logical_or.accumulate(held, axis=0) & (full.samples > 0)
+            if not held.any() and full.samples.any():
+                detail = _crowded(int(full.workers[0]), int(full.servers[0]), job.domain)
         reason = Reason.NEVER_FITS if detail else None
         most = 0.0
-        if reason is None:
-            # Both counts rise along the array, so what the cluster holds is a run from the start.
-            last = int(np.flatnonzero(held.any(axis=0))[-1]) + 1
-            full = Configurations(full.workers[:last], full.servers[:last], full.samples[:, :last])
-            ask, held = Ask.of(full, worker, server, grain), held[:, :last]
+        if held.any():
+            some: npt.NDArray[np.bool_] = np.asarray(held.any(axis=0))
+            full, held = full.only(some), held[:, some]
+            ask = Ask.of(full, worker, server, grain)
             most = float(np.where(held, ask.samples, 0.0).max())
         slots = job.workload * (1.0 - TOLERANCE) / most if most > 0 else np.inf
         fewest = max(1, int(np.ceil(slots))) if slots < _ENDLESS else _ENDLESS
@@ -142,12 +156,25 @@ class Surveyor:
             float(utility[fewest - 1]) if fewest <= left else 0.0,
             job.utility.log_value(max(0, left - 1)),
             self._share_time(ask, job.workload),
-            _least_positive(ask.worker_amount, ask.server_amount if ask.servers[-1] > 0 else ask.worker_amount),
+            _least_positive(ask.worker_amount, ask.server_amount if ask.most_servers > 0 else ask.worker_amount),
             job.arrival,
             _patience(utility, fewest),
         )
         return Request(
-            job.id, job.arrival, job.workload, ask, held, utility, bid, job.most_workers, most, fewest, reason, detail
+            job.id,
+            job.arrival,
+            job.workload,
+            ask,
+            held,
+            self._chain(ask),
+            self.cluster,
+            utility,
+            bid,
+            job.most_workers,
+            most,
+            fewest,
+            reason,
+            detail,
         )
 
     def _share_time(self, ask: Ask, workload: float) -> Floats:
@@ -156,13 +183,39 @@ class Surveyor:
         For the paper's speed model this is N / rate x (alpha + beta / gamma) / C at b_ext, where some worker count is a
         multiple of gamma.
         """
-        amounts = np.outer(ask.workers, ask.worker_amount) + np.outer(ask.servers, ask.server_amount)
-        shares = amounts / self._mean
-        with np.errstate(divide="ignore", invalid="ignore"):
-            per_sample = shares.mean(axis=1) / ask.samples[1]
+        shares = self._shares(ask)
+        per_sample = _over(shares.mean(axis=1), ask.samples[_widest(ask)])
         best = int(np.argmin(per_sample))
-        samples = ask.samples[1, best]
+        samples = ask.samples[_widest(ask), best]
         return np.asarray(shares[best] * (workload / samples if samples > 0 else 1.0))
+
+    def _shares(self, ask: Ask) -> Floats:
+        """Return what each configuration takes, in shares of a mean machine, (K, R)."""
+        amounts = np.outer(ask.workers, ask.worker_amount) + np.outer(ask.servers, ask.server_amount)
+        return np.asarray(amounts / self._mean)
+
+    def _chain(self, ask: Ask) -> Ints:
+        """Return for each worker count the thriftiest configuration with no fewer servers than the one before.
+
+        Speeds are those at the widest level at which the job may run: where it will land is not known.
+        """
+        if (np.diff(ask.workers) > 0).all():
+            return np.arange(len(ask.workers))
+        per_sample = _over(self._shares(ask).mean(axis=1), ask.samples[_widest(ask)])
+        chain: list[int] = []
+        servers = 0
+        for workers in np.unique(ask.workers).tolist():
+            able = np.flatnonzero((ask.workers == workers) & (ask.servers >= servers))
+            if len(able):
+                chain.append(int(able[np.argmin(per_sample[able])]))
+                servers = int(ask.servers[chain[-1]])
+        return np.array(chain, dtype=np.int64)
+
+    def _nowhere(self, job: Job) -> str:
+        """Say that the cluster has no level of the job's domain, '' if it has."""
+        if job.domain is None or job.domain in self.cluster.levels:
+            return ""
+        return f"must stay within one {job.domain}, the cluster has the levels {', '.join(self.cluster.levels)}"
 
     def _misfit(self, job: Job, *, has_servers: bool) -> str:
         """Say which resource of one worker or one server is more than any machine has, '' if none is."""
@@ -192,11 +245,23 @@ def _patience(utility: Floats, fewest: int) -> int:
     return max(fewest, int(np.count_nonzero(utility >= utility[fewest - 1] / 2.0)))
 
 
-def _crowded(workers: int, servers: int) -> str:
+def _crowded(workers: int, servers: int, domain: str | None) -> str:
     pair = f"{workers} worker{'' if workers == 1 else 's'}"
     if servers:
         pair += f" and {servers} server{'' if servers == 1 else 's'}"
-    return f"needs {pair} at once, the empty cluster does not hold them"
+    if domain is None or domain == "cluster":
+        return f"needs {pair} at once, the empty cluster does not hold them"
+    return f"needs {pair} at once in one {domain}, no empty {domain} holds them"
+
+
+def _widest(ask: Ask) -> int:
+    """Return the highest level at which the job may run."""
+    return int(np.flatnonzero(ask.samples.any(axis=1))[-1]) if ask.samples.any() else len(ask.samples) - 1
+
+
+def _over(shares: Floats, samples: Floats) -> Floats:
+    """Return shares per sample, +inf where no sample is trained."""
+    return np.asarray(np.divide(shares, samples, out=np.full(len(shares), np.inf), where=samples > 0))
 
 
 def _least_positive(worker: Floats, server: Floats) -> Floats:

@@ -1,9 +1,10 @@
-"""Cost curves of one slot: what each configuration of a job costs at most cheaply, inside a machine and across.
+"""Cost curves of one slot: what each configuration of a job costs at most cheaply, at each level of locality.
 
 Within a slot prices are constant, so a worker on machine h costs A_h and a server B_h, whatever else the job does.
-The least cost of W workers and S servers in one machine has a closed form; across machines it is an integer program,
-for which there are two kernels here: a *sweep* over machines in order of cost (the default, near exact, a few
-microseconds) and an *exact* dynamic program over machines (the test oracle).
+The least cost of W workers and S servers in one machine has a closed form; across the machines of a larger domain it is
+an integer program, for which there are two kernels here: a *sweep* over machines in order of cost (the default, near
+exact, a few microseconds) and an *exact* dynamic program over machines (the test oracle). The cost at a level is the
+least over its domains, each of which is looked at by itself.
 
 The sweep is near exact in cost, and exact in what is feasible: whether W workers and S servers fit does not depend on
 costs, and how many workers fit beside S servers has a closed form (``_Trades``).
@@ -52,7 +53,7 @@ _GREEDY_VARIANTS = 5
 class Ask(NamedTuple):
     """What a job may run with in a slot, as kernels read it.
 
-    Configurations are in order of workers; neither their workers nor their servers ever fall.
+    Configurations are distinct, in order of servers, those with equal servers (a *group*) in order of workers.
     """
 
     workers: Ints
@@ -60,9 +61,13 @@ class Ask(NamedTuple):
     servers: Ints
     """(K,) servers, >= 0."""
     samples: Floats
-    """(2, K) samples in a slot, inside a machine (row 0) and across machines (row 1)."""
+    """(L, K) samples in a slot at each level of locality; 0 where it may not run."""
     order: Ints
-    """(2 K,) level * K + k, by rising samples; at equal samples more workers come first."""
+    """(L K,) level * K + k, by rising samples; at equal samples later configurations come first, then higher levels."""
+    most_workers: int
+    """Of any configuration."""
+    most_servers: int
+    """Of any configuration."""
     worker: Floats
     """(R,) grains of one worker."""
     server: Floats
@@ -75,16 +80,16 @@ class Ask(NamedTuple):
     @classmethod
     def of(cls, configurations: Configurations, worker: Floats, server: Floats, grain: Floats) -> Ask:
         """Build from configurations, the grains of one worker and one server, and how large a grain is."""
-        count = len(configurations)
-        level, k = np.divmod(np.arange(2 * count), max(1, count))
-        flat = configurations.samples[[0, -1]].reshape(-1)
-        order = np.lexsort((level, -k, flat)).astype(np.int64)
-        samples = np.ascontiguousarray(configurations.samples[[0, -1]])
+        samples = np.ascontiguousarray(configurations.samples)
+        level, k = np.divmod(np.arange(samples.size), max(1, len(configurations)))
+        order = np.lexsort((-level, -k, samples.reshape(-1))).astype(np.int64)
         return cls(
             configurations.workers,
             configurations.servers,
             samples,
             order,
+            int(configurations.workers.max(initial=0)),
+            int(configurations.servers.max(initial=0)),
             worker,
             server,
             worker * grain,
@@ -160,7 +165,7 @@ def _fit_beside(free: Floats, taken: Floats, units: int, demand: Floats, most: i
 def _list(view: LedgerView, row: int, ask: Ask, log_low: Floats, log_ratio: Floats) -> _Listed:
     """List touched machines, and of the untouched ones of each class as many as the job could use."""
     resources = len(ask.worker)
-    most_workers, most_servers = ask.workers[-1], ask.servers[-1]
+    most_workers, most_servers = ask.most_workers, ask.most_servers
     classes = len(view.starts) - 1
     chosen = np.empty(view.capacity.shape[0], dtype=np.int64)
     count = view.counts[row]
@@ -243,7 +248,7 @@ def _inside(listed: _Listed, ask: Ask, costs: Floats, where: Ints) -> None:
     for k in range(len(ask.workers)):
         workers, servers = ask.workers[k], ask.servers[k]
         if workers > most:
-            break
+            continue
         for i in range(n):
             if listed.fits[i] < workers:
                 continue
@@ -262,7 +267,7 @@ def _workers_first(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Flo
     rank = np.empty(n, dtype=np.int64)
     for i in range(n):
         rank[by_a[i]] = i
-    most_servers = ask.servers[-1]
+    most_servers = ask.most_servers
     beside = np.empty(n, dtype=np.int64)
     alone = np.empty(n, dtype=np.int64)
     for i in range(n):
@@ -273,13 +278,15 @@ def _workers_first(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Flo
     at = 0
     for k in range(len(ask.workers)):
         workers, servers = ask.workers[k], ask.servers[k]
+        if k > 0 and workers < ask.workers[k - 1]:
+            placed, paid, at = 0, 0.0, 0
         while at < n and placed + listed.fits[by_a[at]] <= workers:
             placed += listed.fits[by_a[at]]
             paid += listed.fits[by_a[at]] * listed.worker_cost[by_a[at]]
             at += 1
         rest = workers - placed
         if rest > 0 and at >= n:
-            break
+            continue
         cost = paid
         if rest > 0:
             cost += rest * listed.worker_cost[by_a[at]]
@@ -335,11 +342,11 @@ def _sift(keys: Floats, heap: Ints, root: int) -> None:
 @_compiled
 def _servers_first(
     listed: _Listed, ask: Ask, by_a: Ints, x: float, costs: Floats, better: Floats, target: int, servers_at: Ints
-) -> bool:
+) -> None:
     """Place servers one by one where they hurt least, then fill workers by A.
 
     ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. With ``target`` >= 0 the sweep stops
-    at that configuration and ``servers_at`` tells where its servers are.
+    at that configuration, which must be one that it finds, and ``servers_at`` tells where its servers are.
     """
     n = len(listed.machines)
     keys = np.empty(n)
@@ -356,13 +363,16 @@ def _servers_first(
     placed = 0
     paid = 0.0
     at = 0
+    too_many = ask.most_workers + 1
     for k in range(len(ask.workers)):
         workers, servers = ask.workers[k], ask.servers[k]
+        if workers >= too_many:
+            continue
         if placed_servers < servers:
             while placed_servers < servers:
                 i = heap[0]
                 if keys[i] == np.inf:
-                    return False
+                    return
                 paid_servers += listed.server_cost[i]
                 servers_at[i] += 1
                 fits[i] = after[i]
@@ -378,8 +388,9 @@ def _servers_first(
             at += 1
         rest = workers - placed
         if rest > 0 and at >= n:
-            # More servers leave no more room for workers: larger configurations fail as well.
-            return False
+            # More servers leave no more room for workers.
+            too_many = workers
+            continue
         cost = paid_servers + paid
         if rest > 0:
             cost += rest * listed.worker_cost[by_a[at]]
@@ -387,12 +398,11 @@ def _servers_first(
             costs[k] = cost
             better[k] = x
         if k == target:
-            return True
-    return False
+            return
 
 
 @_compiled
-def _levels(listed: _Listed, by_a: Ints) -> Floats:
+def _worths(listed: _Listed, by_a: Ints) -> Floats:
     """Return the distinct worths x of a worker slot to try: 0, the quartiles of A, ten times the largest A."""
     total = 0
     for i in range(len(by_a)):
@@ -443,7 +453,7 @@ class _Trades(NamedTuple):
 def _trades(listed: _Listed, ask: Ask, by_b: Ints) -> _Trades:
     """Find the envelope of each machine from the corners of what it holds, by workers or by servers, the fewer."""
     n = len(listed.machines)
-    most_servers = ask.servers[-1]
+    most_servers = ask.most_servers
     spare = np.empty(n, dtype=np.int64)
     edges = np.empty((4 * n + 4, 3), dtype=np.int64)
     count = 0
@@ -517,16 +527,13 @@ def _too_much(listed: _Listed, ask: Ask, k: int) -> bool:
 
 
 @_compiled
-def _pack(listed: _Listed, ask: Ask, by_b: Ints, first: int, servers_at: Ints) -> int:
-    """Return the last configuration that fits, ``first`` - 1 if ``first`` does not; ``servers_at`` is for that one.
+def _last_packed(listed: _Listed, ask: Ask, trades: _Trades, first: int, beyond: int, servers_at: Ints) -> int:
+    """Return the last configuration of ``first`` ... ``beyond`` - 1 that fits, ``first`` - 1 if none does.
 
-    Neither workers nor servers fall along configurations, so what fits is a run from the start, and where the servers
-    of the last one are there is room for all before it.
+    They are of one group, so what fits is a run from the start, and where the servers of the last one are there is room
+    for all before it: ``servers_at`` says where.
     """
-    last, beyond, step = first - 1, len(ask.workers), 1
-    if _too_much(listed, ask, first):
-        return last
-    trades = _trades(listed, ask, by_b)
+    last, step = first - 1, 1
     tried = np.empty_like(servers_at)
     # Nearly always the first one fails, or the one after it: steps from there, halves when one has failed.
     while last + 1 < beyond:
@@ -537,6 +544,55 @@ def _pack(listed: _Listed, ask: Ask, by_b: Ints, first: int, servers_at: Ints) -
         else:
             beyond = k
     return last
+
+
+@_compiled
+def _pack(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Floats, better: Floats, target: int) -> Ints:
+    """Give a cost to every configuration that fits and that no sweep found.
+
+    Returned are the most workers on each machine that leave room for the servers of the packing of ``target``'s group.
+    """
+    n, count = len(listed.machines), len(ask.workers)
+    answer = listed.fits.copy()
+    servers_at = np.empty(n, dtype=np.int64)
+    workers_at = np.empty(n, dtype=np.int64)
+    # Found when first needed.
+    known = False
+    trades = _Trades(answer, answer[:0], answer[:0], answer[:0])
+    # What does not fit does not fit beside more servers either; and what a sweep finds is a run from the start of each
+    # group: fewer workers go where more have gone.
+    too_many = ask.most_workers + 1
+    begin = 0
+    while begin < count:
+        end = begin + 1
+        while end < count and ask.servers[end] == ask.servers[begin]:
+            end += 1
+        first = begin
+        while first < end and costs[first] < np.inf:
+            first += 1
+        beyond = first
+        while beyond < end and ask.workers[beyond] < too_many:
+            beyond += 1
+        if first < beyond:
+            last = first - 1
+            if not _too_much(listed, ask, first):
+                if not known:
+                    trades = _trades(listed, ask, by_b)
+                    known = True
+                last = _last_packed(listed, ask, trades, first, beyond, servers_at)
+            if last >= first:
+                fits = listed.fits.copy()
+                for i in range(n):
+                    fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits[i])
+                for k in range(first, last + 1):
+                    costs[k] = _fill(listed, ask, k, by_a, by_b, fits, workers_at, servers_at)
+                    better[k] = _PACKED
+                if begin <= target < end:
+                    answer = fits
+            if last + 1 < beyond:
+                too_many = ask.workers[last + 1]
+        begin = end
+    return answer
 
 
 @_compiled
@@ -562,41 +618,28 @@ def _fill(
 
 
 @_compiled
-def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats) -> Ints:
+def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: int) -> Ints:
     """Find the least of all sweeps for each configuration, and a packing of those that fit and no sweep finds.
 
     ``better`` is -1 where worker-first won, ``_PACKED`` where only a packing was found, else the x of the server-first
-    sweep that won. Returned are the most workers on each machine that leave room for the servers of the packing.
+    sweep that won. Returned are the most workers on each machine that leave room for the servers of the packing that
+    ``target`` is in, if it is in one.
     """
     n = len(listed.machines)
     costs[:] = np.inf
     better[:] = -1.0
-    fits = listed.fits.copy()
     if n == 0:
-        return fits
+        return listed.fits
     by_a = np.argsort(listed.worker_cost, kind="mergesort")
     by_b = np.argsort(listed.server_cost, kind="mergesort")
     _workers_first(listed, ask, by_a, by_b, costs)
-    if ask.servers[-1] == 0:
-        return fits
+    if ask.most_servers == 0:
+        return listed.fits
     servers_at = np.empty(n, dtype=np.int64)
-    for x in _levels(listed, by_a):
+    for x in _worths(listed, by_a):
         _servers_first(listed, ask, by_a, x, costs, better, -1, servers_at)
-    # What a sweep finds is a run from the start as well: fewer workers and servers go where more have gone.
-    first = len(ask.workers)
-    while first > 0 and costs[first - 1] == np.inf:
-        first -= 1
-    if first == len(ask.workers):
-        return fits
-    last = _pack(listed, ask, by_b, first, servers_at)
-    if last >= first:
-        for i in range(n):
-            fits[i] = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits[i])
-        workers_at = np.empty(n, dtype=np.int64)
-        for k in range(first, last + 1):
-            costs[k] = _fill(listed, ask, k, by_a, by_b, fits, workers_at, servers_at)
-            better[k] = _PACKED
-    return fits
+    packed: Ints = _pack(listed, ask, by_a, by_b, costs, better, target)
+    return packed
 
 
 @_compiled
@@ -608,7 +651,7 @@ def _exact_table(listed: _Listed, ask: Ask, keep: bool) -> Floats:
     1 or 1, S + 1, W + 1).
     """
     n = len(listed.machines)
-    most_workers, most_servers = ask.workers[-1], ask.servers[-1]
+    most_workers, most_servers = ask.most_workers, ask.most_servers
     table = np.full((n + 1 if keep else 1, most_servers + 1, most_workers + 1), np.inf)
     current = np.full((most_servers + 1, most_workers + 1), np.inf)
     current[0, 0] = 0.0
@@ -655,67 +698,136 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
 
 
 @_compiled
-def _curve(ask: Ask, inside: Floats, across: Floats, samples: Floats, costs: Floats, choices: Ints) -> int:
+def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, most_workers: int) -> _Listed:
+    """Return the machines of one domain, in the order in which equals are taken.
+
+    Domains within it come one after another, those with the most room first: what costs the same everywhere is then put
+    into as few of them as can be.
+    """
+    if level == 1:
+        return _Listed(
+            listed.machines[begin:end],
+            listed.worker_cost[begin:end],
+            listed.server_cost[begin:end],
+            listed.free[begin:end],
+            listed.fits[begin:end],
+            listed.weights[begin:end],
+        )
+    order = np.arange(begin, end)
+    for inner in range(1, level):
+        domain = view.domains[inner][listed.machines]
+        start = domain[begin]
+        room = np.zeros(domain[end - 1] - start + 1, dtype=np.int64)
+        for i in range(begin, end):
+            # More room than the job can use is no better.
+            room[domain[i] - start] = min(room[domain[i] - start] + listed.fits[i], most_workers)
+        order = order[np.argsort(domain[order], kind="mergesort")]
+        order = order[np.argsort(-room[domain[order] - start], kind="mergesort")]
+    return _Listed(
+        listed.machines[order],
+        listed.worker_cost[order],
+        listed.server_cost[order],
+        listed.free[order],
+        listed.fits[order],
+        listed.weights[order],
+    )
+
+
+@_compiled
+def _end(view: LedgerView, level: int, listed: _Listed, begin: int) -> int:
+    """Return where the domain that begins at ``begin`` of the list ends."""
+    domain = view.domains[level]
+    end = begin + 1
+    while end < len(listed.machines) and domain[listed.machines[end]] == domain[listed.machines[begin]]:
+        end += 1
+    return end
+
+
+@_compiled
+def _of_use(ask: Ask, level: int) -> bool:
+    """Whether the job may run at a level, and runs faster there than at the next one."""
+    if level == len(ask.samples) - 1:
+        return bool((ask.samples[level] > 0.0).any())
+    return bool((ask.samples[level] > ask.samples[level + 1]).any())
+
+
+@_compiled
+def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bool, costs: Floats, where: Ints) -> None:
+    """Least cost of each configuration at a level, and where in the list the domain that has it begins."""
+    costs[:] = np.inf
+    where[:] = -1
+    if level == 0:
+        _inside(listed, ask, costs, where)
+        return
+    if not _of_use(ask, level):
+        return
+    here = np.empty(len(costs))
+    better = np.empty(len(costs))
+    begin = 0
+    while begin < len(listed.machines):
+        end = _end(view, level, listed, begin)
+        # What one machine holds is there already, at the level of the machine.
+        if end > begin + 1 or listed.weights[begin] > 1 or level == len(ask.samples) - 1:
+            part = _part(view, level, listed, begin, end, ask.most_workers)
+            if exact:
+                _across_exactly(part, ask, here)
+            else:
+                _across(part, ask, here, better, -1)
+            for k in range(len(costs)):
+                if here[k] < costs[k]:
+                    costs[k] = here[k]
+                    where[k] = begin
+        begin = end
+
+
+@_compiled
+def _curve(ask: Ask, costs: Floats, samples: Floats, least_costs: Floats, choices: Ints) -> int:
     """Keep what no other configuration beats: write rising samples and costs, return how many."""
     k_count = len(ask.workers)
     kept = 0
     least = np.inf
-    for at in range(2 * k_count - 1, -1, -1):
+    for at in range(len(ask.order) - 1, -1, -1):
         choice = ask.order[at]
-        if choice < k_count:
-            cost, trained = inside[choice], ask.samples[0, choice]
-        else:
-            cost, trained = across[choice - k_count], ask.samples[1, choice - k_count]
-        if cost < least and trained > 0.0:
-            least = cost
-            samples[kept], costs[kept], choices[kept] = trained, cost, choice
+        level, k = choice // k_count, choice % k_count
+        if costs[level, k] < least and ask.samples[level, k] > 0.0:
+            least = costs[level, k]
+            if kept > 0 and samples[kept - 1] == ask.samples[level, k]:
+                kept -= 1
+            samples[kept], least_costs[kept], choices[kept] = ask.samples[level, k], least, choice
             kept += 1
     samples[:kept] = samples[:kept][::-1].copy()
-    costs[:kept] = costs[:kept][::-1].copy()
+    least_costs[:kept] = least_costs[:kept][::-1].copy()
     choices[:kept] = choices[:kept][::-1].copy()
     return kept
+
+
+@_compiled
+def _costs(
+    view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool, costs: Floats
+) -> None:
+    """Write the least cost of each configuration at each level, (L, K)."""
+    listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
+    where = np.empty(len(ask.workers), dtype=np.int64)
+    for level in range(len(ask.samples)):
+        _costs_at(view, level, listed, ask, exact, costs[level], where)
 
 
 @_compiled
 def _curves(
     view: LedgerView, first: int, count: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
 ) -> tuple[Ints, Floats, Floats, Ints]:
-    k_count = len(ask.workers)
-    window = view.used.shape[0]
+    most = ask.samples.size
     offsets = np.zeros(count + 1, dtype=np.int64)
-    samples = np.empty(count * 2 * k_count)
-    costs = np.empty(count * 2 * k_count)
-    choices = np.empty(count * 2 * k_count, dtype=np.int64)
-    inside = np.empty(k_count)
-    across = np.empty(k_count)
-    better = np.empty(k_count)
-    where = np.empty(k_count, dtype=np.int64)
+    samples = np.empty(count * most)
+    least_costs = np.empty(count * most)
+    choices = np.empty(count * most, dtype=np.int64)
+    costs = np.empty(ask.samples.shape)
     for i in range(count):
-        listed = _list(view, (first + i) % window, ask, log_low[i], log_ratio[i])
-        _inside(listed, ask, inside, where)
-        if exact:
-            _across_exactly(listed, ask, across)
-        else:
-            _across(listed, ask, across, better)
+        _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, costs)
         at = offsets[i]
-        offsets[i + 1] = at + _curve(ask, inside, across, samples[at:], costs[at:], choices[at:])
+        offsets[i + 1] = at + _curve(ask, costs, samples[at:], least_costs[at:], choices[at:])
     total = offsets[count]
-    return offsets, samples[:total], costs[:total], choices[:total]
-
-
-@_compiled
-def _costs(
-    view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
-) -> tuple[Floats, Floats]:
-    k_count = len(ask.workers)
-    listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
-    inside, across, better = np.empty(k_count), np.empty(k_count), np.empty(k_count)
-    _inside(listed, ask, inside, np.empty(k_count, dtype=np.int64))
-    if exact:
-        _across_exactly(listed, ask, across)
-    else:
-        _across(listed, ask, across, better)
-    return inside, across
+    return offsets, samples[:total], least_costs[:total], choices[:total]
 
 
 @_compiled
@@ -726,6 +838,8 @@ def one(ask: Ask, k: int) -> Ask:
         ask.servers[k : k + 1],
         ask.samples[:, k : k + 1].copy(),
         ask.order[:0],
+        ask.workers[k],
+        ask.servers[k],
         ask.worker,
         ask.server,
         ask.worker_amount,
@@ -779,24 +893,23 @@ def _place(
     k_count = len(ask.workers)
     level, k = choice // k_count, choice % k_count
     listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
-    n = len(listed.machines)
-    workers_at = np.zeros(n, dtype=np.int64)
-    servers_at = np.zeros(n, dtype=np.int64)
-    workers, servers = ask.workers[k], ask.servers[k]
+    costs, where = np.empty(k_count), np.empty(k_count, dtype=np.int64)
+    _costs_at(view, level, listed, ask, exact, costs, where)
     if level == 0:
-        inside, where = np.empty(k_count), np.empty(k_count, dtype=np.int64)
-        _inside(listed, ask, inside, where)
-        workers_at[where[k]] = workers
-        servers_at[where[k]] = servers
+        machines = listed.machines[where[k] : where[k] + 1]
+        return machines, ask.workers[k : k + 1], ask.servers[k : k + 1]
+    part = _part(view, level, listed, where[k], _end(view, level, listed, where[k]), ask.most_workers)
+    workers_at = np.zeros(len(part.machines), dtype=np.int64)
+    servers_at = np.zeros(len(part.machines), dtype=np.int64)
+    if exact:
+        _place_exactly(part, one(ask, k), workers_at, servers_at)
     else:
-        costs, better = np.empty(k_count), np.empty(k_count)
-        if exact:
-            _place_exactly(listed, one(ask, k), workers_at, servers_at)
-        else:
-            packed = _across(listed, ask, costs, better)
-            _place_swept(listed, ask, k, better[k], packed, workers_at, servers_at)
+        better = np.empty(k_count)
+        packed = _across(part, ask, costs, better, k)
+        _place_swept(part, ask, k, better[k], packed, workers_at, servers_at)
     used = np.flatnonzero(workers_at + servers_at)
-    return listed.machines[used], workers_at[used], servers_at[used]
+    used = used[np.argsort(part.machines[used])]
+    return part.machines[used], workers_at[used], servers_at[used]
 
 
 def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
@@ -804,10 +917,19 @@ def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Pri
     return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), False))
 
 
-def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Floats, Floats]:
-    """Return the least cost of each configuration inside a machine and across, (K,) each, +inf where none is found."""
-    inside, across = _costs(view, slot, ask, *prices.rows(slot, 1), False)
-    return inside, across
+def _all_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices, exact: bool) -> Floats:
+    costs = np.empty(ask.samples.shape)
+    log_low, log_ratio = prices.rows(slot, 1)
+    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, costs)
+    return costs
+
+
+def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
+    """Return the least cost of each configuration at each level, (L, K).
+
+    It is +inf where none is found, and at levels above the machine at which the job runs no faster than at the next.
+    """
+    return _all_costs(view, slot, ask, prices, False)
 
 
 def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
@@ -821,10 +943,9 @@ def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Pri
     return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), True))
 
 
-def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Floats, Floats]:
+def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
     """Return the true least cost of each configuration, as ``sweep_costs``; +inf where there is no placement."""
-    inside, across = _costs(view, slot, ask, *prices.rows(slot, 1), True)
-    return inside, across
+    return _all_costs(view, slot, ask, prices, True)
 
 
 def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
@@ -833,17 +954,17 @@ def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Pric
     return machines, workers, servers
 
 
-def curve(ask: Ask, inside: Floats, across: Floats) -> tuple[Floats, Floats, Ints]:
+def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
     """Return samples, costs and choices of the useful configurations of a slot, given what each costs.
 
     Parameters
     ----------
     ask : Ask
         Of the job.
-    inside, across : (K,) float64
-        Cost of each configuration inside one machine and across machines, +inf where it does not fit.
+    costs : (L, K) float64
+        Cost of each configuration at each level, +inf where it does not fit.
     """
-    most = 2 * len(ask.workers)
-    samples, costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
-    kept = _curve(ask, inside, across, samples, costs, choices)
-    return samples[:kept], costs[:kept], choices[:kept]
+    most = ask.samples.size
+    samples, least_costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
+    kept = _curve(ask, costs, samples, least_costs, choices)
+    return samples[:kept], least_costs[:kept], choices[:kept]

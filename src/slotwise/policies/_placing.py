@@ -23,7 +23,8 @@ class Free:
     """What is left of the cluster in one slot.
 
     Jobs go where they share one machine if any machine holds all of them, the fullest such; otherwise to as full
-    machines as possible (prices that fall with use, and the same sweep as the planner's).
+    machines as possible (prices that fall with use, and the same sweep as the planner's), in one domain of the lowest
+    level that makes them faster.
 
     Parameters
     ----------
@@ -59,12 +60,10 @@ class Free:
     def fit(self, job_id: str, choice: int) -> Placement | None:
         """Place a job's configuration (index into its ``ask``) and take what it needs; None if it does not fit."""
         ask = one(self._requests[job_id].ask, choice)
-        inside, across = sweep_costs(self._ledger.view, 0, ask, self._prices)
-        level = 0 if np.isfinite(inside[0]) else 1
-        if level == 1 and not np.isfinite(across[0]):
+        levels = np.flatnonzero(np.isfinite(sweep_costs(self._ledger.view, 0, ask, self._prices)[:, 0]))
+        if len(levels) == 0:
             return None
-        found = sweep_place(self._ledger.view, 0, ask, level, self._prices)
-        placement = Placement(*(tuple(part.tolist()) for part in found))
+        placement = Placement.on(*sweep_place(self._ledger.view, 0, ask, int(levels[0]), self._prices))
         return placement if self.hold(job_id, placement) else None
 
 
@@ -75,23 +74,25 @@ def fixed_choice(job: Job, request: Request) -> int:
     cluster. A count that could not finish by the horizon would prove nothing: then it is the fewest that can. Speeds
     are those across machines, since where the job will land is not known, unless only one machine is fast enough.
     """
-    ask = request.ask
+    chain = request.chain
+    workers = request.ask.workers[chain]
+    samples = np.where(request.held, request.ask.samples, 0.0)[:, chain]
     with np.errstate(divide="ignore"):
-        inside, across = np.ceil(request.needed / np.where(request.held, ask.samples, 0.0))
+        slots = np.ceil(request.needed / samples[: request.widest + 1])
     last = float(len(request.utility))
     if job.requested_workers is not None:
-        asked = min(int(np.searchsorted(ask.workers, job.requested_workers)), len(ask.workers) - 1)
-        if min(inside[asked], across[asked]) <= last:
-            return asked
+        asked = min(int(np.searchsorted(workers, job.requested_workers)), len(chain) - 1)
+        if slots[:, asked].min() <= last:
+            return int(chain[asked])
     else:
-        in_time = np.flatnonzero(across <= min(job.utility.target + 1.0, last))
+        in_time = np.flatnonzero(slots[-1] <= min(job.utility.target + 1.0, last))
         if len(in_time):
-            return int(in_time[0])
-    for slots in (across, inside):
-        enough = np.flatnonzero(slots <= last)
+            return int(chain[in_time[0]])
+    for at_level in slots[::-1]:
+        enough = np.flatnonzero(at_level <= last)
         if len(enough):
-            return int(enough[0])
-    return int(np.argmin(np.minimum(inside, across)))
+            return int(chain[enough[0]])
+    return int(chain[np.argmin(slots.min(axis=0))])
 
 
 def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:

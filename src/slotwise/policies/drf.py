@@ -34,8 +34,11 @@ class Drf(Policy):
         jobs = state.active
         if not jobs:
             return {}
-        asks = [state.requests[job.id].ask for job in jobs]
-        caps = [_enough(ask.samples[1], state.remaining[job.id]) for ask, job in zip(asks, jobs, strict=True)]
+        requests = [state.requests[job.id] for job in jobs]
+        asks = [request.ask for request in requests]
+        speeds = [request.ask.samples[request.widest, request.chain] for request in requests]
+        caps = [_enough(speed, state.remaining[job.id]) for speed, job in zip(speeds, jobs, strict=True)]
+        chains = [request.chain[:cap] for request, cap in zip(requests, caps, strict=True)]
         offsets = np.concatenate([[0], np.cumsum(caps)]).astype(np.int64)
         capacity = state.ledger.view.capacity
         workers, servers = _fill(
@@ -44,8 +47,10 @@ class Drf(Policy):
             np.array([ask.worker for ask in asks]),
             np.array([ask.server for ask in asks]),
             offsets,
-            np.concatenate([ask.workers[:cap] for ask, cap in zip(asks, caps, strict=True)]),
-            np.concatenate([ask.servers[:cap] for ask, cap in zip(asks, caps, strict=True)]),
+            np.concatenate([ask.workers[chain] for ask, chain in zip(asks, chains, strict=True)]),
+            np.concatenate([ask.servers[chain] for ask, chain in zip(asks, chains, strict=True)]),
+            state.cluster.domains,
+            np.array([request.widest for request in requests]),
         )
         placed = {}
         for job, w, s in zip(jobs, workers, servers, strict=True):
@@ -78,10 +83,10 @@ def _room(free: Floats, demand: Floats, most: int) -> int:
 
 
 @_compiled
-def _grow(free: Floats, demand: Floats, units: int, start: int, counts: Ints) -> int:
+def _grow(free: Floats, demand: Floats, units: int, start: int, counts: Ints, domain: Ints, within: int) -> int:
     """Put units on ``start``, then on the machines with the most room; return the last machine, -1 if they do not fit.
 
-    On failure the caller restores ``free`` and ``counts``.
+    Only machines of the domain ``within`` are looked at. On failure the caller restores ``free`` and ``counts``.
     """
     machine = start
     while units > 0:
@@ -89,6 +94,8 @@ def _grow(free: Floats, demand: Floats, units: int, start: int, counts: Ints) ->
         if here == 0:
             most = 0
             for m in range(len(free)):
+                if domain[m] != within:
+                    continue
                 room = _room(free[m], demand, 1 << 40)
                 if room > most:
                     most = room
@@ -104,6 +111,52 @@ def _grow(free: Floats, demand: Floats, units: int, start: int, counts: Ints) ->
 
 
 @_compiled
+def _add(
+    free: Floats,
+    worker: Floats,
+    server: Floats,
+    more: tuple[int, int],
+    start: int,
+    worker_at: Ints,
+    server_at: Ints,
+    domain: Ints,
+    within: int,
+) -> int:
+    """Put workers and servers into a domain; return the last machine, or -1 and leave everything as it was."""
+    workers, servers = more
+    old_free, old_workers, old_servers = free.copy(), worker_at.copy(), server_at.copy()
+    machine = start
+    if workers > 0:
+        machine = _grow(free, worker, workers, machine, worker_at, domain, within)
+    if machine >= 0 and servers > 0 and _grow(free, server, servers, machine, server_at, domain, within) < 0:
+        machine = -1
+    if machine < 0 and servers > 0:
+        # The worker may have taken the only machine that holds the server: the server goes first then.
+        free[:] = old_free
+        worker_at[:] = old_workers
+        server_at[:] = old_servers
+        machine = _grow(free, server, servers, start, server_at, domain, within)
+        if machine >= 0 and workers > 0:
+            machine = _grow(free, worker, workers, machine, worker_at, domain, within)
+    if machine < 0:
+        free[:] = old_free
+        worker_at[:] = old_workers
+        server_at[:] = old_servers
+    return machine
+
+
+@_compiled
+def _roomiest_first(free: Floats, worker: Floats, domain: Ints) -> Ints:
+    """Return the domains, those with the most room for workers first."""
+    room = np.zeros(domain[-1] + 1, dtype=np.int64)
+    if len(room) == 1:
+        return room
+    for m in range(len(free)):
+        room[domain[m]] += _room(free[m], worker, 1 << 40)
+    return np.argsort(-room, kind="mergesort")
+
+
+@_compiled
 def _fill(
     free: Floats,
     total: Floats,
@@ -112,8 +165,13 @@ def _fill(
     offsets: Ints,
     workers: Ints,
     servers: Ints,
+    domains: Ints,
+    widest: Ints,
 ) -> tuple[Ints, Ints]:
-    """Progressive filling: (jobs, M) workers and servers. ``offsets`` cuts ``workers`` and ``servers`` into jobs."""
+    """Progressive filling: (jobs, M) workers and servers. ``offsets`` cuts ``workers`` and ``servers`` into jobs.
+
+    No job leaves the domain, at its ``widest`` level, in which it starts.
+    """
     jobs, machines = len(offsets) - 1, len(free)
     worker_at = np.zeros((jobs, machines), dtype=np.int64)
     server_at = np.zeros((jobs, machines), dtype=np.int64)
@@ -129,27 +187,21 @@ def _fill(
             return worker_at, server_at
         at = step[job]
         fresh = at == offsets[job]
-        more_workers = workers[at] if fresh else workers[at] - workers[at - 1]
-        more_servers = servers[at] if fresh else servers[at] - servers[at - 1]
-        old_free = free.copy()
-        old_workers, old_servers = worker_at[job].copy(), server_at[job].copy()
-        machine = last[job]
-        if more_workers > 0:
-            machine = _grow(free, worker[job], more_workers, machine, worker_at[job])
-        if machine >= 0 and more_servers > 0 and _grow(free, server[job], more_servers, machine, server_at[job]) < 0:
-            machine = -1
-        if machine < 0 and more_servers > 0:
-            # The worker may have taken the only machine that holds the server: the server goes first then.
-            free[:] = old_free
-            worker_at[job] = old_workers
-            server_at[job] = old_servers
-            machine = _grow(free, server[job], more_servers, last[job], server_at[job])
-            if machine >= 0 and more_workers > 0:
-                machine = _grow(free, worker[job], more_workers, machine, worker_at[job])
+        more = workers[at], servers[at]
+        domain = domains[widest[job]]
+        if fresh:
+            tried = _roomiest_first(free, worker[job], domain)
+        else:
+            more = workers[at] - workers[at - 1], servers[at] - servers[at - 1]
+            tried = domain[last[job] : last[job] + 1]
+        machine = -1
+        for within in tried:
+            machine = _add(
+                free, worker[job], server[job], more, last[job], worker_at[job], server_at[job], domain, within
+            )
+            if machine >= 0:
+                break
         if machine < 0:
-            free[:] = old_free
-            worker_at[job] = old_workers
-            server_at[job] = old_servers
             step[job] = offsets[job + 1]
             continue
         last[job] = machine

@@ -219,7 +219,7 @@ class Recorder:
         record = self._records[job_id]
         record.started = slot if record.started is None else record.started
         record.active_slots += 1
-        record.colocated_slots += placement.level == 0
+        record.colocated_slots += len(placement.machines) == 1
         if self._used is None:
             self._used = np.zeros(len(self.cluster.resources))
         self._used += placement.total_workers * request.ask.worker + placement.total_servers * request.ask.server

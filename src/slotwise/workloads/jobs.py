@@ -133,7 +133,8 @@ def _horizon(jobs: list[Job], slot_seconds: float) -> int:
     longest = 0
     most = math.ceil(30 * _DAY_SECONDS / slot_seconds)
     for job in jobs:
-        samples = float(job.configurations({job.domain or "cluster": DEFAULT_BANDWIDTH[-1]}, slot_seconds).samples.max())
+        apart = {job.domain or "cluster": DEFAULT_BANDWIDTH[-1]}
+        samples = float(job.configurations(apart, slot_seconds).samples.max())
         if samples > 0:
             longest = max(longest, math.ceil(min(job.workload / samples, most)))
     return jobs[-1].arrival + max(math.ceil(_DAY_SECONDS / slot_seconds), 2 * longest)

@@ -128,7 +128,7 @@ def read_trace(
     seed: int = 0,
     value: str = "uniform",
     elastic: float = 2.0,
-    bandwidth: tuple[float, float] = DEFAULT_BANDWIDTH,
+    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH,
 ) -> Workload:
     """Read jobs from a file.
 
@@ -150,7 +150,8 @@ def read_trace(
     elastic : float
         Most workers of a job of a trace, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s inside a machine and between machines; the durations of a trace are calibrated at the latter.
+        MB/s at each locality level, the last one between any two machines, at which the durations of a trace are
+        calibrated.
 
     Returns
     -------
