@@ -142,6 +142,12 @@ def _random_prices(rng: np.random.Generator, resources: int) -> Prices:
     return Prices(rng.uniform(-8.0, 2.0, resources), rng.uniform(1.0, 12.0, resources))
 
 
+def _in_a_slot(speed: SpeedModel, workers: int, batch: int, bandwidth: float = 625.0) -> float:
+    """Samples that so many workers train in a slot."""
+    pair = speed.pairs(workers, workers, workers)
+    return float(speed.samples_per_second(*pair, batch, bandwidth)[0]) * SLOT_SECONDS
+
+
 def random_job(
     rng: np.random.Generator,
     cluster: Cluster,
@@ -169,7 +175,7 @@ def random_job(
         speed = PaperSpeed(tau, gradient, gamma)
     else:
         speed = AllReduceSpeed(tau, gradient)
-    one = float(speed.samples_per_second(np.array([workers]), batch, cluster.bandwidth[1])[0]) * SLOT_SECONDS
+    one = _in_a_slot(speed, workers, batch, cluster.bandwidth[-1])
     workload = one * float(rng.uniform(0.2, slots)) if rng.random() < 0.7 else one * float(rng.integers(1, slots + 1))
     value = float(rng.uniform(1.0, 100.0))
     utility: Utility
@@ -206,7 +212,7 @@ class SlotCase:
 
 def _ask_of(job: Job, cluster: Cluster) -> Ask:
     worker, server = (grains(cluster.vector(d), cluster.grain) for d in (job.worker_demand, job.server_demand))
-    return Ask.of(job.configurations(cluster.bandwidth, SLOT_SECONDS), worker, server, cluster.grain)
+    return Ask.of(job.configurations(cluster.locality, SLOT_SECONDS), worker, server, cluster.grain)
 
 
 def _free_choice(rng: np.random.Generator, most: int) -> Configurations:
@@ -314,7 +320,7 @@ def paper_job(rng: np.random.Generator, name: str = "job", *, arrival: int = 0, 
 
     batch = whole(1, 200)
     speed = PaperSpeed(float(rng.uniform(1e-5, 1e-4)) * 3600.0, float(rng.uniform(30.0, 575.0)), float(whole(1, 10)))
-    rate = float(speed.samples_per_second(np.array([batch]), batch, 625.0)[0]) * SLOT_SECONDS
+    rate = _in_a_slot(speed, batch, batch)
     urgency = float(rng.choice([0.0, rng.uniform(0.01, 1.0), rng.uniform(4.0, 6.0)], p=[0.1, 0.55, 0.35]))
     return Job(
         id=name,
@@ -376,7 +382,7 @@ def jobs(draw: st.DrawFn, resources: int, slots: int, most_workers: int = 4, nam
     gradient = draw(st.sampled_from([0.0, 5.0, 100.0]))
     gamma = draw(st.sampled_from([0.0, 0.6, 1.0, 1.5, 2.0, 3.0, 9.0]))
     speed: SpeedModel = PaperSpeed(tau, gradient, gamma) if gamma else AllReduceSpeed(tau, gradient)
-    rate = float(speed.samples_per_second(np.array([workers]), batch, 625.0)[0]) * SLOT_SECONDS
+    rate = _in_a_slot(speed, workers, batch)
     workload = rate * draw(st.sampled_from([0.1, 0.5, 1.0, 1.3, 2.0, 3.0]))
     value = draw(st.sampled_from([1e-3, 1.0, 10.0, 77.7]))
     target = draw(st.sampled_from([0.0, 1.0, 2.5, 15.0]))

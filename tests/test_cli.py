@@ -105,13 +105,15 @@ def test_a_shorthand_names_what_it_stands_for(capsys: pytest.CaptureFixture[str]
     )
 
 
-def test_racks_are_said_to_be_ignored(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_racks_are_used_and_nothing_is_said_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(
         "kind: Cluster\napiVersion: slotwise/v1\nspec:\n  machines:\n"
         "  - {name: a, rack: r1, resources: {gpu: 8, cpu: 64, memory: 512Gi}}\n"
     )
-    assert "ignored" in figures(capsys, "simulate", "--workload", JOBS, "--cluster", str(path))["assumed"]["racks"]
+    found = figures(capsys, "simulate", "--workload", JOBS, "--cluster", str(path))
+    assert found["machines"] == 1
+    assert not any("rack" in text for item in found["assumed"].items() for text in item)
 
 
 def test_fewer_jobs_of_a_file_are_counted_as_skipped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,6 +123,6 @@ def _read_cluster(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], 
         has = ", ".join(f"{amount:g} {name}" for name, amount in zip(where.resources, where.capacity[0], strict=True))
         return where, {"cluster": f"{cluster} stands for {len(where)} machines, each with {has}"}, {}
     if traces.recognise(cluster) == "cluster-yaml":
-        return *clusters.read_with_notes(cluster), {}
+        return clusters.read(cluster), {}, {}
     where, skipped = traces.read_cluster_counted(cluster, strict=strict)
     return where, {}, skipped

@@ -178,14 +178,14 @@ class Assumptions:
     elastic : float
         Most workers of a job, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s inside a machine and between machines; durations are calibrated at the latter.
+        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
     """
 
     slot_seconds: float = 600.0
     seed: int = 0
     value: str = "uniform"
     elastic: float = 2.0
-    bandwidth: tuple[float, float] = DEFAULT_BANDWIDTH
+    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slot_seconds) and self.slot_seconds >= 1e-3):
@@ -231,7 +231,7 @@ class Assumptions:
         # Both models rise or fall all along the worker count, so the fastest configuration is at one of its
         # ends.
         counts = np.array([workers, 1, most], dtype=np.int64)
-        rates = speed.samples_per_second(counts, np.ones_like(counts), batch_size, self.bandwidth[1])
+        rates = speed.samples_per_second(counts, np.ones_like(counts), batch_size, self.bandwidth[-1])
         workload = float(rates[0]) * record.seconds * (1.0 - _SLACK)
         shortest = max(1.0, record.seconds * float(rates[0] / rates.max()) / self.slot_seconds)
         return Job(
@@ -319,7 +319,7 @@ class Assumptions:
             "demand": "By the model, a worker takes 0.25 to 1 gpu, 4 to 8 cpu and 8 to 32 GiB, and a "
             "server no gpu, 2 to 8 cpu and 4 to 16 GiB.",
             "batch_size": "The global batch is the model's batch on one worker times the recorded workers.",
-            "workload": f"The samples to train are what the recorded counts train at {self.bandwidth[1]:g} "
+            "workload": f"The samples to train are what the recorded counts train at {self.bandwidth[-1]:g} "
             "MB/s in the recorded duration, which is at least 1 second.",
             "elasticity": f"A job may run with 1 worker up to {self.elastic:g} times the recorded ones.",
             "value": f"The value of a job is {values[self.value]}.",

@@ -83,7 +83,7 @@ def read(
     strict: bool = False,
     value: str = "uniform",
     elastic: float = 2.0,
-    bandwidth: tuple[float, float] = DEFAULT_BANDWIDTH,
+    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH,
 ) -> Workload:
     """Read a PAI instance table.
 
@@ -102,7 +102,7 @@ def read(
     elastic : float
         Most workers of a job, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s inside a machine and between machines; durations are calibrated at the latter.
+        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
 
     Raises
     ------

@@ -32,7 +32,7 @@ CLUSTER_FORMATS = ("cluster-yaml", "pai-machines", "tiresias-cluster")
 
 _JOBS_CSV = (
     "name epochs samples batchSize gradientMB secondsPerSample workersPerServer minWorkers maxWorkers "
-    "requestedWorkers restartSeconds arrival utility.kind utility.value"
+    "requestedWorkers restartSeconds arrival maxServers domain speed.kind utility.kind utility.value"
 )
 _HEADERS = {
     "jobs-csv": frozenset(_JOBS_CSV.split()),
@@ -128,7 +128,7 @@ def read_trace(
     seed: int = 0,
     value: str = "uniform",
     elastic: float = 2.0,
-    bandwidth: tuple[float, float] = DEFAULT_BANDWIDTH,
+    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH,
 ) -> Workload:
     """Read jobs from a file.
 
@@ -150,7 +150,7 @@ def read_trace(
     elastic : float
         Most workers of a job of a trace, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s inside a machine and between machines; the durations of a trace are calibrated at the latter.
+        MB/s from inside a machine to across the cluster; the durations of a trace are calibrated at the last.
 
     Returns
     -------
