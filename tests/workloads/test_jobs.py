@@ -11,7 +11,7 @@ from slotwise.model.job import Job
 from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed
 from slotwise.model.table import Point, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
-from slotwise.workloads import _fields, jobs
+from slotwise.workloads import _fields, clusters, jobs
 from slotwise.workloads.traces import recognise
 
 HOUR = 3600.0
@@ -238,6 +238,19 @@ def test_the_horizon_knows_every_kind_of_speed(file: Path) -> None:
     for lines in ((FITTED, SERVER), (*TABLE, SERVER), TABLE_OF_WORKERS, (FITTED, SERVER, "  domain: machine")):
         file.write_text(_with(*lines))
         assert jobs.read(file, slot_seconds=HOUR).horizon > 24
+
+
+def test_the_examples_of_the_documentation_are_read(file: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    examples = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
+    kinds = []
+    for example in examples:
+        file.write_text(example)
+        if recognise(file) == "cluster-yaml":
+            assert clusters.read(file).levels == ("machine", "rack", "row", "cluster")
+        else:
+            kinds += [type(job.speed) for job in jobs.read(file, slot_seconds=HOUR).jobs]
+    assert kinds == [PaperSpeed, AllReduceSpeed, FittedSpeed, TableSpeed]
 
 
 FEW = "name,epochs,samples,batchSize,worker.gpu"

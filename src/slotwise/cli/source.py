@@ -102,6 +102,10 @@ def load(
         assumed=dict(source.assumed) | notes,
         skipped=counted,
     )
+    lacking = sorted({job.domain for job in source.jobs if job.domain is not None} - set(where.levels))
+    if lacking:
+        levels = f"{', '.join(lacking)}: no level of this cluster ({', '.join(where.levels)})"
+        source = replace(source, assumed=dict(source.assumed) | {"domain": f"{levels}; jobs bound to it cannot run"})
     late = next((job for job in source.jobs if job.arrival >= source.horizon), None)
     if late is not None:
         bound = f"the arrival of job {late.id!r} (slot {late.arrival})"

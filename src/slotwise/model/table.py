@@ -144,7 +144,7 @@ class TableSpeed:
         both = (slower > 0) & (faster > 0)
         low, high, at_low, at_high = slower[both], faster[both], below[both], above[both]
         # How far 1/b has come from that of the lower bandwidth to that of the higher.
-        part = (bandwidth - at_low) / (at_high - at_low) * (at_high / bandwidth)
+        part = np.minimum((bandwidth - at_low) / (at_high - at_low) * (at_high / bandwidth), 1.0)
         between = 1.0 / ((1.0 - part) / low + part / high)
         between = np.clip(between, np.minimum(low, high), np.maximum(low, high))
         rate[both] = np.where(part == 0, low, between)
