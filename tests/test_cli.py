@@ -16,6 +16,7 @@ import pytest
 from tests.optim.certificate import recompute
 
 from slotwise.cli import main
+from slotwise.cli.source import load
 from slotwise.workloads.synthetic import paper
 
 ROOT = Path(__file__).parents[1]
@@ -103,6 +104,13 @@ def test_a_shorthand_names_what_it_stands_for(capsys: pytest.CaptureFixture[str]
     assert found["assumed"]["cluster"] == (
         "4x8 stands for 4 machines, each with 8 gpu, 64 cpu, 512 memory, 1000 storage"
     )
+
+
+def test_a_domain_that_the_cluster_lacks_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(Path(JOBS).read_text().replace("  maxWorkers: 32\n", "  maxWorkers: 32\n  domain: rack\n"))
+    source, _ = load(str(path), CLUSTER, None, None, None, None, None, 0, None, None, None, False)
+    assert source.assumed["domain"] == "rack: no level of this cluster (machine, cluster); jobs bound to it cannot run"
 
 
 def test_racks_are_used_and_nothing_is_said_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ class TableSpeed:
         found: dict[tuple[float, int, int], list[float]] = defaultdict(list)
         for workers, servers, speed, bandwidth in given:
             if speed > 0:
-                found[math.inf if bandwidth is None else bandwidth, int(servers), int(workers)].append(speed)
+                found[math.inf if bandwidth is None else float(bandwidth), int(servers), int(workers)].append(speed)
         if not found:
             raise InvalidJob(f"points must have one of > 0 samples a second, got {len(given)} points of 0")
         for name, several in (("worker", {w for _, _, w in found}), ("server", {s for _, s, _ in found})):
