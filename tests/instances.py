@@ -173,6 +173,12 @@ def _random_prices(rng: np.random.Generator, resources: int) -> Prices:
     return Prices(rng.uniform(-8.0, 2.0, resources), rng.uniform(1.0, 12.0, resources))
 
 
+def _in_a_slot(speed: SpeedModel, workers: int, batch: int, bandwidth: float = 625.0) -> float:
+    """Samples that so many workers train in a slot."""
+    pair = speed.pairs(workers, workers, workers)
+    return float(speed.samples_per_second(*pair, batch, bandwidth)[0]) * SLOT_SECONDS
+
+
 def random_job(
     rng: np.random.Generator,
     cluster: Cluster,
@@ -203,10 +209,7 @@ def random_job(
         speed = AllReduceSpeed(tau, gradient)
     else:
         speed = random_fit(rng)
-    one = (
-        float(speed.samples_per_second(np.array([workers]), np.array([1]), batch, cluster.bandwidth[-1])[0])
-        * SLOT_SECONDS
-    )
+    one = _in_a_slot(speed, workers, batch, cluster.bandwidth[-1])
     workload = one * float(rng.uniform(0.2, slots)) if rng.random() < 0.7 else one * float(rng.integers(1, slots + 1))
     value = float(rng.uniform(1.0, 100.0))
     utility: Utility
@@ -361,7 +364,7 @@ def paper_job(rng: np.random.Generator, name: str = "job", *, arrival: int = 0, 
 
     batch = whole(1, 200)
     speed = PaperSpeed(float(rng.uniform(1e-5, 1e-4)) * 3600.0, float(rng.uniform(30.0, 575.0)), float(whole(1, 10)))
-    rate = float(speed.samples_per_second(np.array([batch]), np.array([1]), batch, 625.0)[0]) * SLOT_SECONDS
+    rate = _in_a_slot(speed, batch, batch)
     urgency = float(rng.choice([0.0, rng.uniform(0.01, 1.0), rng.uniform(4.0, 6.0)], p=[0.1, 0.55, 0.35]))
     return Job(
         id=name,
@@ -431,7 +434,7 @@ def jobs(draw: st.DrawFn, resources: int, slots: int, most_workers: int = 4, nam
     if draw(st.booleans()):
         part = st.sampled_from([0.0, 0.1, 1.0])
         speed = FittedSpeed(tau, draw(part), draw(part), draw(part), draw(part), draw(st.sampled_from([None, 100.0])))
-    rate = float(speed.samples_per_second(np.array([workers]), np.array([1]), batch, 625.0)[0]) * SLOT_SECONDS
+    rate = _in_a_slot(speed, workers, batch)
     workload = rate * draw(st.sampled_from([0.1, 0.5, 1.0, 1.3, 2.0, 3.0]))
     value = draw(st.sampled_from([1e-3, 1.0, 10.0, 77.7]))
     target = draw(st.sampled_from([0.0, 1.0, 2.5, 15.0]))

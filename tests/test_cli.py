@@ -16,6 +16,7 @@ import pytest
 from tests.optim.certificate import recompute
 
 from slotwise.cli import main
+from slotwise.cli.source import load
 from slotwise.workloads.synthetic import paper
 
 ROOT = Path(__file__).parents[1]
@@ -105,13 +106,22 @@ def test_a_shorthand_names_what_it_stands_for(capsys: pytest.CaptureFixture[str]
     )
 
 
-def test_racks_are_said_to_be_ignored(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_domain_that_the_cluster_lacks_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(Path(JOBS).read_text().replace("  maxWorkers: 32\n", "  maxWorkers: 32\n  domain: rack\n"))
+    source, _ = load(str(path), CLUSTER, None, None, None, None, None, 0, None, None, None, False)
+    assert source.assumed["domain"] == "rack: no level of this cluster (machine, cluster); jobs bound to it cannot run"
+
+
+def test_racks_are_used_and_nothing_is_said_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(
         "kind: Cluster\napiVersion: slotwise/v1\nspec:\n  machines:\n"
         "  - {name: a, rack: r1, resources: {gpu: 8, cpu: 64, memory: 512Gi}}\n"
     )
-    assert "ignored" in figures(capsys, "simulate", "--workload", JOBS, "--cluster", str(path))["assumed"]["racks"]
+    found = figures(capsys, "simulate", "--workload", JOBS, "--cluster", str(path))
+    assert found["machines"] == 1
+    assert not any("rack" in text for item in found["assumed"].items() for text in item)
 
 
 def test_fewer_jobs_of_a_file_are_counted_as_skipped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,6 +84,74 @@ def test_share_keeps_resources_and_bandwidth_in_order() -> None:
     assert part.bandwidth == (100.0, 10.0)
 
 
+_FOUR = ("machine", "rack", "row", "cluster")
+
+
+def _placed(*places: str) -> Cluster:
+    """Machines m0, m1, ... in "rack row" each; "-" is none."""
+    machines = []
+    for i, place in enumerate(places):
+        named = zip(("rack", "row"), place.split(), strict=True)
+        machines.append(Machine(f"m{i}", {"gpu": 1.0}, {level: name for level, name in named if name != "-"}))
+    return Cluster.of(machines, (4.0, 3.0, 2.0, 1.0), _FOUR)
+
+
+def test_machines_of_one_domain_are_put_side_by_side() -> None:
+    cluster = _placed("r1 north", "r2 south", "r3 north", "r2 south", "r1 north")
+    assert cluster.names == ("m0", "m4", "m2", "m1", "m3")
+    assert cluster.domains.tolist() == [[0, 1, 2, 3, 4], [0, 0, 1, 2, 2], [0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
+
+
+def test_what_names_no_domain_stands_alone() -> None:
+    cluster = _placed("r1 -", "- -", "r1 -", "- north", "r2 north", "- -")
+    assert cluster.names == ("m0", "m2", "m1", "m3", "m4", "m5")
+    assert cluster.domains.tolist() == [[0, 1, 2, 3, 4, 5], [0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 2, 3], [0] * 6]
+
+
+def test_level_is_the_lowest_that_holds_all() -> None:
+    cluster = _placed("r1 north", "r1 north", "r2 north", "r3 south")
+    assert [cluster.level(m) for m in ([2], [0, 1], [0, 1, 2], [1, 2], [0, 3], [2, 3])] == [0, 1, 2, 2, 3, 3]
+    assert list(cluster.locality.items()) == list(zip(_FOUR, (4.0, 3.0, 2.0, 1.0), strict=True))
+
+
+def test_machines_of_two_racks_are_of_two_classes() -> None:
+    assert _placed("r1 a", "r1 a", "r2 a").classes.tolist() == [0, 0, 1]
+
+
+def test_share_keeps_racks_together() -> None:
+    whole = _placed(*(f"r{i // 4} row{i // 8}" for i in range(16)))
+    part = whole.share(0.5)
+    assert len(part) == 8
+    rack = dict(zip(whole.names, whole.domains[1].tolist(), strict=True))
+    for i in range(1, 8):
+        same = rack[part.names[i]] == rack[part.names[i - 1]]
+        assert (part.domains[1, i] == part.domains[1, i - 1]) == same
+
+
+_PLACE = st.tuples(st.sampled_from(["r1", "r2", "r3", "-"]), st.sampled_from(["x", "y", "-"])).map(" ".join)
+
+
+@given(st.lists(_PLACE, min_size=1, max_size=8))
+def test_of_keeps_what_is_in_one_domain_there_or_refuses(places: list[str]) -> None:
+    rows: dict[str, set[str]] = {}
+    for place in places:
+        rack, row = place.split()
+        if rack != "-":
+            rows.setdefault(rack, set()).add(row)
+    if any(len(found) > 1 for found in rows.values()):
+        with pytest.raises(InvalidCluster, match="it lies within two"):
+            _placed(*places)
+        return
+    cluster = _placed(*places)
+    of = {name: places[int(name[1:])].split() for name in cluster.names}
+    for i, one in enumerate(cluster.names):
+        for j, other in enumerate(cluster.names):
+            one_rack = of[one][0] == of[other][0] != "-" or i == j
+            one_row = of[one][1] == of[other][1] != "-" or one_rack
+            assert (cluster.domains[1, i] == cluster.domains[1, j]) == one_rack
+            assert (cluster.domains[2, i] == cluster.domains[2, j]) == one_row
+
+
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 40), st.floats(0.001, 1.0))
 def test_share_is_even_within_one_machine_a_type(big: int, small: int, none: int, fraction: float) -> None:
     whole = _mixed(big=big, small=small, none=none)
@@ -133,7 +201,33 @@ def test_vector_follows_the_resource_order() -> None:
         ),
         (
             lambda: Cluster.uniform(1, gpu=1, bandwidth=(10.0, 20.0)),
-            "bandwidth inside a machine must be >= bandwidth between machines (20 MB/s), got 10",
+            "bandwidth inside a machine must be >= that inside a cluster (20 MB/s), got 10",
+        ),
+        (
+            lambda: Cluster.of([Machine("a", {"gpu": 1.0}, {"rack": "r"})]),
+            "machine 'a': rack must be a level between machine and cluster (none), got 'r'",
+        ),
+        (
+            lambda: Cluster.uniform(1, gpu=1, bandwidth=(3.0, 2.0, 1.0)),
+            "bandwidth must have one number for each level (machine, cluster), got (3.0, 2.0, 1.0)",
+        ),
+        (
+            lambda: _placed("r1 north", "r1 south"),
+            "machine 'm1': rack 'r1' must lie within one domain of each level above, as machine 'm0' does; it lies "
+            "within two",
+        ),
+        (
+            lambda: _placed("r1 north", "r1 -"),
+            "machine 'm1': rack 'r1' must lie within one domain of each level above, as machine 'm0' does; it lies "
+            "within two",
+        ),
+        (
+            lambda: Cluster.of([Machine("a", {"gpu": 1.0})], (2.0, 1.0), ("rack", "cluster")),
+            "levels must be distinct, from machine to cluster, got rack, cluster",
+        ),
+        (
+            lambda: Cluster.of([Machine("a", {"gpu": 1.0})], (2.0,), ("machine",)),
+            "a cluster must have 2 ... 6 locality levels, got 1",
         ),
         (lambda: Cluster.uniform(0, gpu=1), "machines must be >= 1, got 0"),
     ],

@@ -11,12 +11,6 @@ def test_placement_sorts_machines_and_leaves_empty_ones_out() -> None:
     assert (placement.total_workers, placement.total_servers) == (2, 1)
 
 
-def test_level_is_zero_only_inside_one_machine() -> None:
-    assert Placement.of({4: (3, 1)}).level == 0
-    assert Placement.of({4: (3, 0), 5: (0, 1)}).level == 1
-    assert Placement.of({4: (3, 1), 5: (0, 0)}).level == 0
-
-
 def test_schedule_knows_its_promise_and_its_pauses() -> None:
     first, second = Placement.of({0: (1, 1)}), Placement.of({1: (2, 1)})
     schedule = Schedule(slots=(4, 6), placements=(first, second), samples=(10.0, 20.0))

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidCluster
+from slotwise.model.cluster import Cluster
 from slotwise.workloads import clusters
 
 LINES = (
@@ -42,21 +43,45 @@ def test_reads_machines_in_order_and_expands_counts(file: Path) -> None:
     assert cluster.resources == ("gpu", "cpu", "memory")
     assert cluster.capacity[0].tolist() == [8.0, 64.0, 512.0]
     assert cluster.capacity[17].tolist() == [0.0, 96.0, 768.0]
-    assert cluster.bandwidth == (6250.0, 625.0)
+    assert cluster.locality == {"machine": 6250.0, "rack": 3125.0, "cluster": 625.0}
+    assert cluster.domains[1].tolist() == [0] * 16 + [1, 1]
     assert len(set(cluster.classes.tolist())) == 2
 
 
-def test_notes_say_that_racks_are_ignored(file: Path) -> None:
-    file.write_text("\n".join(LINES))
-    cluster, notes = clusters.read_with_notes(file)
-    assert len(cluster) == 18
-    assert notes == {"racks": "ignored, 2 named: the planner has two levels, machine and cluster"}
+def _placed(file: Path, bandwidth: str, *places: str) -> Cluster:
+    machines = [f"  - {{name: m{i}, {place}resources: {{gpu: 1}}}}" for i, place in enumerate(places)]
+    file.write_text("\n".join((*LINES[:3], f"  bandwidth: {{{bandwidth}}}", "  machines:", *machines)))
+    return clusters.read(file)
 
 
-def test_without_racks_there_is_nothing_to_note(file: Path) -> None:
-    text = "\n".join(LINES).replace("rack: 25Gbps, ", "").replace(", rack: r1", "").replace(", rack: r2", "")
-    file.write_text(text)
-    assert clusters.read_with_notes(file)[1] == {}
+FOUR = "machine: 50Gbps, rack: 25Gbps, row: 10Gbps, cluster: 5Gbps"
+
+
+def test_levels_are_the_names_of_the_bandwidths_in_order(file: Path) -> None:
+    places = ("rack: r1, row: north, ", "rack: r2, row: south, ", "row: north, rack: r1, ", "row: south, ", "")
+    cluster = _placed(file, FOUR, *places)
+    assert cluster.levels == ("machine", "rack", "row", "cluster")
+    assert cluster.bandwidth == (6250.0, 3125.0, 1250.0, 625.0)
+    assert cluster.names == ("m0", "m2", "m1", "m3", "m4")
+    assert cluster.domains[1].tolist() == [0, 0, 1, 2, 3]
+    assert cluster.domains[2].tolist() == [0, 0, 1, 1, 2]
+
+
+def test_racks_without_a_bandwidth_are_a_level_of_the_clusters(file: Path) -> None:
+    cluster = _placed(file, "machine: 8Gbps, cluster: 4Gbps", "rack: r1, ", "", "rack: r1, ")
+    assert cluster.locality == {"machine": 1000.0, "rack": 500.0, "cluster": 500.0}
+    assert cluster.domains[1].tolist() == [0, 0, 1]
+
+
+def test_a_rack_bandwidth_needs_no_racks(file: Path) -> None:
+    cluster = _placed(file, "machine: 8Gbps, rack: 6Gbps, cluster: 4Gbps", "", "")
+    assert cluster.levels == ("machine", "rack", "cluster")
+    assert cluster.domains[1].tolist() == [0, 1]
+
+
+def test_without_racks_there_are_two_levels_in_whatever_order(file: Path) -> None:
+    cluster = _placed(file, "cluster: 4Gbps, machine: 8Gbps", "rack: null, ", "")
+    assert cluster.locality == {"machine": 1000.0, "cluster": 500.0}
 
 
 def test_one_machine_keeps_its_name_and_bandwidth_has_a_default(file: Path) -> None:
@@ -102,6 +127,27 @@ def test_one_machine_keeps_its_name_and_bandwidth_has_a_default(file: Path) -> N
             "  bandwidth: {machine: 1Gbps, clsuter: 1Gbps}",
             "4: spec.bandwidth.clsuter must be a known field (did you mean cluster?), got 'clsuter'",
         ),
+        (
+            4,
+            "  bandwidth: {rack: 2Gbps, machine: 4Gbps, row: 2Gbps, cluster: 1Gbps}",
+            "4: spec.bandwidth must be in order from machine to cluster, got rack, machine, row, cluster",
+        ),
+        (
+            4,
+            "  bandwidth: {machine: 4, a: 4, b: 4, c: 4, d: 4, e: 4, cluster: 4}",
+            "4: spec.bandwidth must be at most 6 levels, got 7",
+        ),
+        (
+            4,
+            "  bandwidth: {machine: 4, count: 4, cluster: 4}",
+            "4: spec.bandwidth.count must be the name of a level: letters, digits, _ and -, none of name, count, "
+            "resources, got 'count'",
+        ),
+        (
+            4,
+            "  bandwidth: {machine: 4, rakc: 4, cluster: 4}",
+            "6: spec.machines[0].rack must be a known field (did you mean rakc?), got 'rack'",
+        ),
         (4, "  bandwidth: 5Gbps", "4: spec.bandwidth must be a mapping of fields, got '5Gbps'"),
         (6, "  - {count: 16, resources: {gpu: 8}}", "6: spec.machines[0].name must be given, got nothing"),
         (6, "  - {name: a}", "6: spec.machines[0].resources must be given, got nothing"),
@@ -145,11 +191,30 @@ def test_one_machine_keeps_its_name_and_bandwidth_has_a_default(file: Path) -> N
             "  - {name: a-03, resources: {gpu: 8}}",
             "7: spec.machines[1].name must be unique (machine 'a-03' is at line 6), got 'a-03'",
         ),
+        (
+            7,
+            "  - {name: b, row: north, resources: {gpu: 8}}",
+            "7: spec.machines[1].row must be a known field (known: name, count, rack, resources), got 'row'",
+        ),
         (7, "---\nkind: Cluster", "8: file must hold 1 document of kind Cluster, got 2"),
     ],
 )
 def test_refuses_bad_fields_in_one_line(file: Path, line: int, text: str, message: str) -> None:
     assert _refusal(file, _replaced(line, text)) == f"cluster.yaml:{message}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "got"),
+    [
+        ("row: north", "row: south", "row of rack 'r1' ('north' at line 6), got 'south'"),
+        ("row: north", "row: null", "row of rack 'r1' ('north' at line 6), got nothing"),
+        ("row: null", "row: north", "row of rack 'r1' (nothing at line 6), got 'north'"),
+    ],
+)
+def test_refuses_a_rack_in_two_rows(file: Path, first: str, second: str, got: str) -> None:
+    with pytest.raises(InvalidCluster) as caught:
+        _placed(file, FOUR, f"rack: r1, {first}, ", f"rack: r1, {second}, ")
+    assert str(caught.value) == f"cluster.yaml:7: spec.machines[1].rack must be in the one {got}"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
-from slotwise.model.speed import AllReduceSpeed, PaperSpeed
+from slotwise.model.job import Job
+from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed
+from slotwise.model.table import Point, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
-from slotwise.workloads import _fields, jobs
+from slotwise.workloads import _fields, clusters, jobs
+from slotwise.workloads.traces import recognise
 
 HOUR = 3600.0
 
@@ -169,6 +172,238 @@ def test_a_server_may_demand_nothing(file: Path) -> None:
     assert jobs.read(file, slot_seconds=HOUR).jobs[0].server_demand == {}
 
 
+# Speeds
+
+SERVER = LINES[11]
+FITTED = "  speed: {kind: fitted, overhead: 0.1, compute: 0.002, transfer: 0.3, perServer: 0.01, bandwidth: 5Gbps}"
+TABLE = (
+    "  speed:",
+    "    kind: table",
+    "    points:",
+    "    - {workers: 1, servers: 2, samplesPerSecond: 40}",
+    "    - {workers: 4, servers: 2, samplesPerSecond: 120}",
+)
+TABLE_OF_WORKERS = (*TABLE[:3], *(line.replace("servers: 2, ", "") for line in TABLE[3:]))
+
+
+def _with(*lines: str) -> str:
+    """A job of seven lines and its worker, and these: line 9 is the first of them."""
+    return "\n".join((*LINES[:7], LINES[10], *lines))
+
+
+def _job_of(file: Path, *lines: str) -> Job:
+    file.write_text(_with(*lines))
+    return jobs.read(file, slot_seconds=HOUR).jobs[0]
+
+
+def test_a_fitted_speed_leaves_the_servers_open(file: Path) -> None:
+    job = _job_of(file, FITTED, SERVER, "  maxServers: 12", "  domain: rack")
+    assert job.speed == FittedSpeed(0.1, 0.002, 0.3, 0.01, 0.0, 625.0)
+    assert job.server_demand == {"cpu": 2.0, "memory": 8.0}
+    assert (job.max_servers, job.domain) == (12, "rack")
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_fitted_speed_may_have_a_ratio(file: Path, beside: bool) -> None:
+    lines = (FITTED, LINES[9]) if beside else (FITTED.replace("bandwidth: 5Gbps", "workersPerServer: 4"),)
+    speed = _job_of(file, *lines, SERVER).speed
+    assert speed == FittedSpeed(0.1, 0.002, 0.3, 0.01, 0.0, 625.0 if beside else None, 4.0)
+
+
+def test_a_table_is_read_point_by_point(file: Path) -> None:
+    job = _job_of(file, *TABLE, SERVER)
+    assert job.speed == TableSpeed((Point(1, 2, 40.0), Point(4, 2, 120.0)))
+    assert (job.min_workers, job.most_workers, job.max_servers) == (1, 4, None)
+    assert job.configurations({"cluster": 625.0}, 1.0).servers.tolist() == [2, 2, 2, 2]
+
+
+def test_a_table_without_servers_has_bandwidths(file: Path) -> None:
+    text = "    - {workers: 2, samplesPerSecond: 40, bandwidth: 5Gbps}"
+    job = _job_of(file, *TABLE[:3], text)
+    assert job.speed == TableSpeed((Point(2, 0, 40.0, 625.0),))
+    assert job.server_demand == {}
+
+
+@pytest.mark.parametrize("ratio", ["", ", workersPerServer: 4"])
+def test_kinds_paper_and_all_reduce_are_the_fields_beside_speed(file: Path, ratio: str) -> None:
+    inside = "secondsPerSample: 0.004, gradientMB: 97.5"
+    paper = _job_of(file, f"  speed: {{kind: paper, {inside}{ratio}}}", SERVER, "" if ratio else LINES[9])
+    assert paper == _job_of(file, *LINES[7:10], SERVER)
+    reduced = _job_of(file, f"  speed: {{kind: all-reduce, {inside}}}")
+    assert reduced == _job_of(file, *LINES[7:9])
+    assert _job_of(file, "  speed: {kind: all-reduce}", *LINES[7:9]) == reduced
+
+
+def test_the_horizon_knows_every_kind_of_speed(file: Path) -> None:
+    for lines in ((FITTED, SERVER), (*TABLE, SERVER), TABLE_OF_WORKERS, (FITTED, SERVER, "  domain: machine")):
+        file.write_text(_with(*lines))
+        assert jobs.read(file, slot_seconds=HOUR).horizon > 24
+
+
+def test_the_examples_of_the_documentation_are_read(file: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    examples = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
+    kinds = []
+    for example in examples:
+        file.write_text(example)
+        if recognise(file) == "cluster-yaml":
+            assert clusters.read(file).levels == ("machine", "rack", "row", "cluster")
+        else:
+            kinds += [type(job.speed) for job in jobs.read(file, slot_seconds=HOUR).jobs]
+    assert kinds == [PaperSpeed, AllReduceSpeed, FittedSpeed, TableSpeed]
+
+
+FEW = "name,epochs,samples,batchSize,worker.gpu"
+SPACED = FEW.replace(",", ", ")
+
+
+def test_csv_has_the_speed_of_each_row_in_columns(file: Path) -> None:
+    file.write_text(
+        f"{FEW},server.cpu,speed.kind,speed.overhead,speed.compute,speed.bandwidth,speed.secondsPerSample,gradientMB,"
+        "workersPerServer,maxServers,domain\n"
+        "a,1,100,8,1,2,fitted,0.1,0.2,5Gbps,,,,3,rack\n"
+        "b,1,100,8,1,2,paper,,,,0.1,10,2,,\n"
+        "c,1,100,8,1,,all-reduce,,,,0.1,10,,,machine\n"
+    )
+    fitted, paper, reduced = jobs.read(file, slot_seconds=HOUR).jobs
+    assert fitted.speed == FittedSpeed(0.1, 0.2, 0.0, 0.0, 0.0, 625.0)
+    assert (fitted.max_servers, fitted.domain) == (3, "rack")
+    assert paper.speed == PaperSpeed(0.1, 10.0, 2.0)
+    assert (reduced.speed, reduced.domain) == (AllReduceSpeed(0.1, 10.0), "machine")
+    assert recognise(file) == "jobs-csv"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            (FITTED,),
+            "4: spec.server must be given with a speed of kind fitted, whose equation has servers (without servers it "
+            "is of another kind), got nothing",
+        ),
+        (
+            ("  speed: {kind: paper}", *LINES[7:10]),
+            "4: spec.server must be given with a speed of kind paper (without servers it is of kind all-reduce), got "
+            "nothing",
+        ),
+        (("  speed: {kind: paper}", *LINES[7:9], SERVER), "4: spec.workersPerServer must be given, got nothing"),
+        (TABLE, "4: spec.server must be given with a table of pairs with servers, got nothing"),
+        (
+            (*TABLE_OF_WORKERS, SERVER),
+            "14: spec.server must be absent with a table of pairs without servers, which has no servers, got one",
+        ),
+        (
+            ("  speed: {kind: all-reduce}", *LINES[7:9], SERVER),
+            "12: spec.server must be absent with a speed of kind all-reduce, which has no servers, got one",
+        ),
+        ((FITTED, SERVER, LINES[7]), "11: spec.gradientMB must be absent with a speed of kind fitted, got 97.5"),
+        ((*TABLE, SERVER, LINES[8]), "15: spec.secondsPerSample must be absent with a speed of kind table, got 0.004"),
+        ((*TABLE, SERVER, LINES[9]), "15: spec.workersPerServer must be absent with a speed of kind table, got 4"),
+        (
+            ("  speed: {kind: all-reduce, gradientMB: 9}", *LINES[7:9]),
+            "10: spec.gradientMB must be absent where speed.gradientMB is given, got 97.5",
+        ),
+        (("  speed: fast",), "9: spec.speed must be a mapping of fields, got 'fast'"),
+        (("  speed: {overhead: 1}",), "9: spec.speed.kind must be given, got nothing"),
+        (
+            ("  speed: {kind: fited}",),
+            "9: spec.speed.kind must be one of paper, all-reduce, fitted, table, got 'fited'",
+        ),
+        (
+            ("  speed: {kind: fitted, overheads: 1}", SERVER),
+            "9: spec.speed.overheads must be a known field (did you mean overhead?), got 'overheads'",
+        ),
+        (
+            ("  speed: {kind: all-reduce, overhead: 1}",),
+            "9: spec.speed.overhead must be absent with kind all-reduce (which has secondsPerSample, gradientMB), "
+            "got 1",
+        ),
+        (
+            ("  speed: {kind: fitted, overhead: 0}", SERVER),
+            "9: spec.speed must be > 0 seconds in one of overhead, compute, transfer, perServer, perWorker, got 0 for "
+            "all of them",
+        ),
+        (("  speed: {kind: fitted, compute: -1}", SERVER), "9: spec.speed.compute must be a number >= 0, got -1"),
+        (
+            ("  speed: {kind: fitted, compute: 1, bandwidth: 0}", SERVER),
+            "9: spec.speed.bandwidth must be > 0, got 0",
+        ),
+        (("  speed: {kind: table}", SERVER), "9: spec.speed.points must be given, got nothing"),
+        (
+            ("  speed: {kind: table, points: []}",),
+            "9: spec.speed.points must be a list of 1 ... 100000 points, got a list of 0",
+        ),
+        (
+            (*TABLE, "    - {workers: 2, samplesPerSec: 2}"),
+            "14: spec.speed.points[2].samplesPerSec must be a known field (did you mean samplesPerSecond?), got "
+            "'samplesPerSec'",
+        ),
+        (
+            (*TABLE, "    - {workers: 2, samplesPerSecond: 2}"),
+            "14: spec.speed.points[2] must be > 0 servers as in line 12, got 0",
+        ),
+        (
+            (*TABLE_OF_WORKERS, "    - {workers: 2, servers: 3, samplesPerSecond: 2}"),
+            "14: spec.speed.points[2].servers must be 0 servers as in line 12, got 3",
+        ),
+        (
+            (*TABLE, "    - {workers: 2, servers: 3, samplesPerSecond: 2, bandwidth: 5Gbps}"),
+            "14: spec.speed.points[2] must be without a bandwidth as in line 12, got one",
+        ),
+        (
+            (*TABLE[:3], "    - {workers: 2, samplesPerSecond: 0}"),
+            "11: spec.speed.points must have one of > 0 samples a second, got 1 points of 0",
+        ),
+        (
+            (*TABLE, SERVER, "  minWorkers: 5"),
+            "15: spec.minWorkers must be <= 4, the most workers measured, got 5",
+        ),
+        (
+            (*TABLE, SERVER, "  requestedWorkers: 5"),
+            "15: spec.requestedWorkers must be in 1 ... 4 (minWorkers ... the most measured), got 5",
+        ),
+        (
+            (*TABLE, SERVER, "  maxServers: 1"),
+            "15: spec.maxServers must be >= the fewest servers that it can have (2), got 1",
+        ),
+        ((*LINES[7:9], "  maxServers: 1"), "11: spec.maxServers must be absent without servers, got 1"),
+        ((FITTED, SERVER, "  maxServers: 0"), "11: spec.maxServers must be a whole number >= 1, got 0"),
+        (
+            (*LINES[7:9], "  domain: [rack]"),
+            "11: spec.domain must be a text of printable characters, got a list of 1",
+        ),
+        ((*LINES[7:9], "  domian: rack"), "11: spec.domian must be a known field (did you mean domain?), got 'domian'"),
+    ],
+)
+def test_refuses_bad_speeds_in_one_line(file: Path, lines: tuple[str, ...], message: str) -> None:
+    assert _refusal(file, _with(*lines)) == f"jobs.txt:{message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{FEW},speed.kind\na,1,100,8,1,table\n",
+            "2: speed.kind must be of a kind whose numbers fit in one row (a table of points needs a YAML file), got "
+            "'table'",
+        ),
+        (f"{FEW}\na,1,100,8,1\n", f"1: header must have the column gradientMB, got '{SPACED}'"),
+        (
+            f"{FEW},speed.overhead\na,1,100,8,1,2\n",
+            f"1: header must have the column speed.kind, got '{SPACED}, speed.overhead'",
+        ),
+        (
+            f"{FEW},speed.kind,speed.overhed\na,1,100,8,1,fitted,2\n",
+            "1: column must be a known field (did you mean speed.overhead?), got 'speed.overhed'",
+        ),
+        (f"{FEW},speed.kind\na,1,100,8,1,\n", "2: secondsPerSample must be given, got nothing"),
+        (f"{FEW},speed.kind,speed.compute\na,1,100,8,1,,3\n", "2: speed.kind must be given, got nothing"),
+    ],
+)
+def test_refuses_bad_speeds_of_a_csv_in_one_line(file: Path, text: str, message: str) -> None:
+    assert _refusal(file, text) == f"jobs.txt:{message}"
+
+
 def test_horizon_is_the_last_arrival_and_a_day(file: Path) -> None:
     file.write_text(f"{COLUMNS},arrival\na,1,100,8,10,0.1,1,10h\nb,1,100,8,10,0.1,1,\n")
     assert jobs.read(file, slot_seconds=HOUR).horizon == 10 + 24
@@ -230,9 +465,9 @@ def test_null_is_absent(file: Path) -> None:
         (
             5,
             "  xyzzy: 90",
-            "5: spec.xyzzy must be a known field (known: epochs, samples, batchSize, gradientMB, "
-            "secondsPerSample, workersPerServer, worker, server, minWorkers, maxWorkers, requestedWorkers, "
-            "restartSeconds, utility, arrival, command), got 'xyzzy'",
+            "5: spec.xyzzy must be a known field (known: epochs, samples, batchSize, speed, gradientMB, "
+            "secondsPerSample, workersPerServer, worker, server, minWorkers, maxWorkers, maxServers, domain, "
+            "requestedWorkers, restartSeconds, utility, arrival, command), got 'xyzzy'",
         ),
         (6, "  samples: 0", "6: spec.samples must be a whole number >= 1, got 0"),
         (6, "  samples: 1.5", "6: spec.samples must be a whole number >= 1, got 1.5"),
@@ -245,8 +480,8 @@ def test_null_is_absent(file: Path) -> None:
         (
             10,
             "",
-            "4: spec.workersPerServer must be given with a server (a free choice of servers is not yet "
-            "supported), got nothing",
+            "4: spec.workersPerServer must be given with a server (or a speed of kind fitted or table, "
+            "which leave the number of servers open), got nothing",
         ),
         (10, "  workersPerServer: 0", "10: spec.workersPerServer must be a number >= 0.001, got 0"),
         (11, "", "4: spec.worker must be given, got nothing"),
@@ -435,8 +670,8 @@ def test_long_values_make_short_messages(file: Path) -> None:
         (f"{COLUMNS},utility.value\na,1,100,8,10,0.1,1,5\n", "2: utility.kind must be given, got nothing"),
         (
             f"{COLUMNS},server.cpu\na,1,100,8,10,0.1,1,5\n",
-            "2: workersPerServer must be given with a server (a free choice of servers is not yet "
-            "supported), got nothing",
+            "2: workersPerServer must be given with a server (or a speed of kind fitted or table, "
+            "which leave the number of servers open), got nothing",
         ),
         (
             f'{COLUMNS},command\n"a",1,100,8,10,0.1,1,"x\ny"\nb,0,100,8,10,0.1,1,\n',
@@ -479,7 +714,7 @@ def test_refuses_a_slot_without_length(file: Path, slot_seconds: float) -> None:
 _PIECES = st.sampled_from(
     [
         *LINES,
-        *(f"{line}\n" for line in LINES),
+        *(f"{line}\n" for line in (*LINES, FITTED, *TABLE, *TABLE_OF_WORKERS)),
         *(f"{COLUMNS}\n", "a,1,100,8,10,0.1,1\n", "---\n", "...\n", "%YAML 1.1\n", "|\n", "&a", "*a", "!t "),
         *("\n", "  ", "\t", "[", "]", "{", "}", "? ", ": ", "- ", '"', "'", ">", ",", "\\uD800"),
     ]

@@ -13,7 +13,7 @@ from slotwise.workloads.models import MODELS, VALUE_PER_WORKER_HOUR, Assumptions
 
 
 def samples_per_second(job: Job, workers: int, bandwidth: float = 625.0) -> float:
-    return float(job.speed.samples_per_second(np.array([workers]), job.batch_size, bandwidth)[0])
+    return float(job.speed.samples_per_second(*job.speed.pairs(workers, workers, 1), job.batch_size, bandwidth)[0])
 
 
 def sigmoid(job: Job) -> Sigmoid:

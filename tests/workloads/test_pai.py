@@ -35,7 +35,7 @@ def row(
 
 def servers(job: Job) -> int:
     assert job.requested_workers is not None
-    return int(job.speed.servers(np.array([job.requested_workers]))[0])
+    return int(job.speed.pairs(job.requested_workers, job.requested_workers, 1)[1][0])
 
 
 def rows_accounted_for(workload: Workload) -> int:
@@ -50,7 +50,8 @@ def jobs_accounted_for(workload: Workload) -> int:
 
 def recorded_seconds(job: Job) -> float:
     assert job.requested_workers is not None
-    rate = job.speed.samples_per_second(np.array([job.requested_workers]), job.batch_size, 625.0)
+    pair = job.speed.pairs(job.requested_workers, job.requested_workers, 1)
+    rate = job.speed.samples_per_second(*pair, job.batch_size, 625.0)
     return float(job.workload / rate[0])
 
 
@@ -449,9 +450,9 @@ def test_real_table_at_its_recorded_counts_takes_the_recorded_slots(traces: Path
     path = traces / "pai2020" / "pai_instance_table.part.csv"
     _, _, spans = plain_count(path)
     for job in pai.read(path, slot_seconds=60.0).jobs:
-        configurations = job.configurations((6250.0, 625.0), 60.0)
+        configurations = job.configurations({"machine": 6250.0, "cluster": 625.0}, 60.0)
         count, start, end = spans[job.id]
-        samples = configurations.samples[-1, configurations.index(count)]
+        samples = configurations.samples[-1, np.searchsorted(configurations.workers, count)]
         assert math.ceil(job.workload / samples) == max(1, math.ceil((end - start) / 60))
 
 

@@ -168,7 +168,7 @@ def test_as_many_jobs_as_stated_cannot_finish_even_alone(horizon: int, share: fl
     late = []
     for seed in range(5):
         for job in synthetic.paper(400, 30, horizon, seed).jobs:
-            fastest = job.configurations((625.0,), 3600.0).samples.max()
+            fastest = job.configurations({"cluster": 625.0}, 3600.0).samples.max()
             late.append(job.workload > fastest * (horizon - job.arrival))
     assert np.mean(late) == pytest.approx(share, abs=0.04)
 

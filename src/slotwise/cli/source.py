@@ -102,6 +102,10 @@ def load(
         assumed=dict(source.assumed) | notes,
         skipped=counted,
     )
+    lacking = sorted({job.domain for job in source.jobs if job.domain is not None} - set(where.levels))
+    if lacking:
+        levels = f"{', '.join(lacking)}: no level of this cluster ({', '.join(where.levels)})"
+        source = replace(source, assumed=dict(source.assumed) | {"domain": f"{levels}; jobs bound to it cannot run"})
     late = next((job for job in source.jobs if job.arrival >= source.horizon), None)
     if late is not None:
         bound = f"the arrival of job {late.id!r} (slot {late.arrival})"
@@ -123,6 +127,6 @@ def _read_cluster(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], 
         has = ", ".join(f"{amount:g} {name}" for name, amount in zip(where.resources, where.capacity[0], strict=True))
         return where, {"cluster": f"{cluster} stands for {len(where)} machines, each with {has}"}, {}
     if traces.recognise(cluster) == "cluster-yaml":
-        return *clusters.read_with_notes(cluster), {}
+        return clusters.read(cluster), {}, {}
     where, skipped = traces.read_cluster_counted(cluster, strict=strict)
     return where, {}, skipped

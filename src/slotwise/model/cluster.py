@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -167,7 +167,9 @@ class Cluster:
     ) -> Cluster:
         """Build a cluster from machines; a resource that a machine does not name is 0 there.
 
-        Machines of one domain are put side by side, domains in order of their first machine.
+        Machines of one domain are put side by side, domains in order of their first machine: without racks and the
+        like the order stays as given. A machine that names no rack stands alone in one of its own, and so does a rack
+        of which no machine names a row.
 
         Parameters
         ----------
@@ -199,29 +201,31 @@ class Cluster:
                         f"machine {machine.name!r}: {level} must be a level between machine and cluster ({known}), "
                         f"got {machine.domains[level]!r}"
                     )
-        # From the outermost level in: (index of the domain's first machine, ...), so that sorting keeps domains whole.
-        places: list[tuple[int, ...]] = [() for _ in given]
-        for level in reversed(between):
-            first: dict[str, tuple[int, tuple[int, ...], str]] = {}
-            for i, machine in enumerate(given):
-                name = machine.domains.get(level)
-                if name is None:
-                    places[i] = (*places[i], i)
-                    continue
-                at, place, before = first.setdefault(name, (i, places[i], machine.name))
-                if place != places[i]:
+        # What holds each machine, from the machine out. What names no domain of a level is one by itself.
+        held: list[list[Hashable]] = [list(range(len(given)))]
+        for level in between:
+            below = held[-1]
+            held.append([(level, m.domains[level]) if level in m.domains else below[i] for i, m in enumerate(given)])
+        for inner, outer in pairwise(held):
+            first: dict[Hashable, int] = {}
+            for i, domain in enumerate(inner):
+                before = first.setdefault(domain, i)
+                if outer[i] != outer[before]:
+                    assert isinstance(domain, tuple)  # a machine by itself is in one domain only
                     raise InvalidCluster(
-                        f"machine {machine.name!r}: {level} {name!r} must lie within one domain of each level above, "
-                        f"it holds machine {before!r} of another one"
+                        f"machine {given[i].name!r}: {domain[0]} {domain[1]!r} must lie within one domain of each "
+                        f"level above, as machine {given[before].name!r} does; it lies within two"
                     )
-                places[i] = (*places[i], at)
-        order = sorted(range(len(given)), key=lambda i: (*places[i], i))
+        # The first machine of each domain, from the outermost in: sorting by it keeps domains whole.
+        places = []
+        for domains_of_level in reversed(held):
+            first = {}
+            places.append([first.setdefault(domain, i) for i, domain in enumerate(domains_of_level)])
+        order = sorted(range(len(given)), key=lambda i: tuple(place[i] for place in places))
         listed = [given[i] for i in order]
         domains = np.zeros((len(levels), len(listed)), dtype=np.int64)
-        domains[0] = np.arange(len(listed))
-        for depth in range(1, len(levels) - 1):
-            prefix = [places[i][: len(between) + 1 - depth] for i in order]
-            domains[depth] = np.cumsum([i > 0 and prefix[i] != prefix[i - 1] for i in range(len(prefix))])
+        for depth, place in enumerate(reversed(places)):
+            domains[depth] = np.cumsum([k > 0 and place[i] != place[order[k - 1]] for k, i in enumerate(order)])
         resources = tuple(dict.fromkeys(name for machine in given for name in machine.resources))
         amounts = [[m.resources.get(r, 0.0) for r in resources] for m in listed]
         capacity = np.array(amounts, dtype=np.float64).reshape(len(listed), len(resources))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 from slotwise.model.speed import Configurations, SpeedModel
+from slotwise.model.table import TableSpeed
 from slotwise.model.utility import Utility
 from slotwise.units import LARGEST_AMOUNT
 
@@ -50,7 +51,8 @@ class Job:
         Workers of a slot in which it runs, 1 <= min <= max <= batch_size. Equal: a gang of fixed size.
         ``max_workers`` None: as many as the batch has samples.
     max_servers : int, optional
-        Servers at most, >= 1. None: where the speed model leaves their number open, as many as ``max_workers``.
+        Servers at most, >= 1. None: where the speed model leaves their number open, as many as ``max_workers``, or as
+        a table was measured with.
     domain : str, optional
         Locality level whose bounds it may never cross: ``"machine"``, ``"rack"`` ...; None: it may spread over the
         cluster.
@@ -115,6 +117,12 @@ class Job:
             if len(servers) and servers.min() > self.max_servers:
                 bound = f">= the servers of {self.min_workers} workers ({int(servers.min())})"
                 refuse("max_servers", bound, self.max_servers)
+        if not len(self._pairs(self.min_workers, self.most_workers)[0]):
+            # Only a table has none: it knows no speed beyond what was measured.
+            bound = f"one of {self.min_workers} ... {self.most_workers} workers"
+            if self.max_servers is not None:
+                bound += f" and at most {self.max_servers} servers"
+            raise InvalidJob(f"job {self.id!r}: speed must be known for {bound}, got a table of others")
         for role, demand in (("worker", self.worker_demand), ("server", self.server_demand)):
             for resource, amount in demand.items():
                 if not 0 <= amount <= LARGEST_AMOUNT:
@@ -129,7 +137,13 @@ class Job:
         return self.max_workers
 
     def _pairs(self, least: int, most: int) -> tuple[Ints, Ints]:
-        servers = min(self.most_workers, LARGEST_WORKERS) if self.max_servers is None else self.max_servers
+        if self.max_servers is not None:
+            servers = self.max_servers
+        elif isinstance(self.speed, TableSpeed):
+            # What is fastest may have many more servers than workers; that it was measured says that it is meant.
+            servers = self.speed.measured_servers[-1]
+        else:
+            servers = self.most_workers
         return self.speed.pairs(least, most, servers)
 
     def configurations(self, bandwidth: Mapping[str, float], slot_seconds: float) -> Configurations:

@@ -118,6 +118,11 @@ def _within(name: str, value: float, low: float, high: float = LARGEST) -> None:
         raise InvalidJob(f"{name} must be in {low:g} ... {high:g}, got {value!r}")
 
 
+def _servers(workers: Ints, workers_per_server: float) -> Ints:
+    """Return ceil(W / gamma), at least 1; a quotient within 1e-9 of a whole number is that number."""
+    return np.maximum(np.ceil(workers / workers_per_server - 1e-9), 1.0).astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class PaperSpeed:
     """Parameter servers, the paper's equation: rate = 1 / (tau + (gamma/F) (2g/b)) samples a second and worker.
@@ -144,7 +149,7 @@ class PaperSpeed:
 
     def servers(self, workers: Ints) -> Ints:
         """Return ceil(W / gamma), at least 1; a quotient within 1e-9 of a whole number is that number."""
-        return np.maximum(np.ceil(workers / self.workers_per_server - 1e-9), 1.0).astype(np.int64)
+        return _servers(workers, self.workers_per_server)
 
     def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
         """Return one server count for each worker count."""
@@ -189,7 +194,7 @@ class AllReduceSpeed:
 
 @dataclass(frozen=True, slots=True)
 class FittedSpeed:
-    """Parameter servers, fitted to measurements; workers and servers are chosen freely.
+    """Parameter servers, fitted to measurements; workers and servers are chosen freely unless their ratio is given.
 
     Seconds an iteration = c0 + c1 F / W + k c2 W / S + k c3 S + c4 W, the form that Optimus uses (Peng et al., EuroSys
     2018), where k scales what goes over the network to the bandwidth of the domain.
@@ -208,6 +213,8 @@ class FittedSpeed:
         c4, seconds an iteration for each worker.
     bandwidth : float, optional
         MB/s at which c2 and c3 hold: k is this over the bandwidth of the domain. None: they hold at any bandwidth.
+    workers_per_server : float, optional
+        Workers that one server serves (gamma), 0.001 ... 1e15: W workers have ceil(W / gamma) servers. None: free.
     """
 
     overhead: float
@@ -216,6 +223,7 @@ class FittedSpeed:
     per_server: float
     per_worker: float
     bandwidth: float | None = None
+    workers_per_server: float | None = None
 
     def __post_init__(self) -> None:
         parts = ("overhead", "compute", "transfer", "per_server", "per_worker")
@@ -225,10 +233,15 @@ class FittedSpeed:
             raise InvalidJob(f"one of {', '.join(parts)} must be > 0, got 0 for all of them")
         if self.bandwidth is not None:
             _within("bandwidth", self.bandwidth, 1 / LARGEST)
+        if self.workers_per_server is not None:
+            _within("workers_per_server", self.workers_per_server, 0.001)
 
     def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
-        """Return every pair of a free choice, see ``counts``."""
-        return _free(least, most, most_servers)
+        """Return every pair of a free choice, see ``counts``; with a ratio, one server count for each worker count."""
+        if self.workers_per_server is None:
+            return _free(least, most, most_servers)
+        workers = np.arange(least, most + 1, dtype=np.int64)
+        return workers, _servers(workers, self.workers_per_server)
 
     def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
         """Return F over the seconds of one iteration."""

@@ -5,28 +5,32 @@
     apiVersion: slotwise/v1
     kind: Cluster
     spec:
-      bandwidth: {machine: 50Gbps, rack: 25Gbps, cluster: 5Gbps}      # optional; rack optional within it
+      bandwidth: {machine: 50Gbps, rack: 25Gbps, row: 10Gbps, cluster: 5Gbps}      # optional
       machines:
-      - {name: a, count: 16, rack: r1, resources: {gpu: 8, cpu: 64, memory: 512Gi}}
+      - {name: a, count: 16, rack: r1, row: north, resources: {gpu: 8, cpu: 64, memory: 512Gi}}
       - {name: b, resources: {cpu: 96, memory: 768Gi}}
 
-``count`` n > 1 makes machines a-0 ... a-(n-1), the numbers padded with zeros to equal length. Bandwidths
-are those of one pair of a worker and a server, and never rise from machine to rack to cluster; the default
-is 6,250 MB/s inside a machine and 625 MB/s between machines. Racks are checked, and ignored by the planner,
-which has two levels of locality.
+``count`` n > 1 makes machines a-0 ... a-(n-1), the numbers padded with zeros to equal length.
+
+The names in ``bandwidth`` are the levels of locality, from inside a machine to anywhere in the cluster: ``machine``
+first, ``cluster`` last, and between them any, at most 6 in all. Their numbers are those of one pair of a worker and a
+server, and never rise from one to the next; the default is 6,250 MB/s inside a machine and 625 MB/s between machines.
+A machine names its rack, its row and so on in fields of these names. One that names none stands alone; a rack lies in
+one row. ``rack`` on machines needs no bandwidth where no other level is named: within a rack it is then the cluster's.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from itertools import pairwise
 from pathlib import Path
 
 from slotwise.errors import InvalidCluster
-from slotwise.model.cluster import DEFAULT_BANDWIDTH, Cluster, Machine
+from slotwise.model.cluster import DEFAULT_BANDWIDTH, MOST_LEVELS, TWO_LEVELS, Cluster, Machine
 from slotwise.workloads._fields import Field, documents, read_text, shown
 
-__all__ = ["MOST_MACHINES", "parse_shorthand", "read", "read_with_notes"]
+__all__ = ["MOST_MACHINES", "parse_shorthand", "read"]
 
 MOST_MACHINES = 100_000
 """Most machines of a cluster file or a shorthand."""
@@ -36,6 +40,9 @@ _MEMORY_PER_GPU = 64.0
 _CPU_WITHOUT_GPU = 64.0
 _MEMORY_WITHOUT_GPU = 512.0
 _STORAGE = 1000.0
+_RACK = "rack"
+_OF_MACHINE = ("name", "count", "resources")
+_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}", re.ASCII)
 _SHORTHAND = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
 
 
@@ -50,25 +57,12 @@ def read(path: str | Path) -> Cluster:
     Returns
     -------
     Cluster
-        Machines in the order of the file.
+        Machines in the order of the file, but those of one rack (row ...) side by side, see ``Cluster.of``.
 
     Raises
     ------
     InvalidCluster
         If the file is bad; the message is one line, ``file:line: field must be ..., got ...``.
-    """
-    return read_with_notes(path)[0]
-
-
-def read_with_notes(path: str | Path) -> tuple[Cluster, dict[str, str]]:
-    """Read a cluster file, and say what of it the planner does not use.
-
-    Returns
-    -------
-    Cluster
-        As from ``read``.
-    dict of str to str
-        What was accepted and ignored, by subject: ``{"racks": "ignored, ..."}``; empty if nothing was.
     """
     found = list(documents(path, read_text(path, InvalidCluster), InvalidCluster, InvalidCluster))
     if len(found) != 1:
@@ -83,41 +77,57 @@ def read_with_notes(path: str | Path) -> tuple[Cluster, dict[str, str]]:
         metadata.entries(("name",))
     spec = document.need("spec")
     spec.entries(("bandwidth", "machines"))
-    machines, racks = _machines(spec.need("machines"))
-    bandwidth, rack_rate = _bandwidth(spec.get("bandwidth"))
-    notes = {}
-    if racks or rack_rate is not None:
-        notes["racks"] = f"ignored, {len(racks)} named: the planner has two levels, machine and cluster"
-    return Cluster.of(machines, bandwidth), notes
+    rates = _bandwidth(spec.get("bandwidth"))
+    between = tuple(rates)[1:-1]
+    machines = _machines(spec.need("machines"), between or (_RACK,))
+    if not between and any(machine.domains for machine in machines):
+        # Racks bound the jobs that ask for one even where nothing is faster within them.
+        rates = {"machine": rates["machine"], _RACK: rates["cluster"], "cluster": rates["cluster"]}
+    return Cluster.of(machines, tuple(rates.values()), tuple(rates))
 
 
-def _bandwidth(field: Field | None) -> tuple[tuple[float, float], float | None]:
+def _bandwidth(field: Field | None) -> dict[str, float]:
+    """Return MB/s by level, from the machine to the cluster."""
     if field is None:
-        return DEFAULT_BANDWIDTH, None
-    field.entries(("machine", "rack", "cluster"))
-    levels = [field.need("machine"), field.get("rack"), field.need("cluster")]
-    rates = [(level, level.rate()) for level in levels if level is not None]
-    for (_, wider), (level, narrower) in pairwise(rates):
+        return dict(zip(TWO_LEVELS, DEFAULT_BANDWIDTH, strict=True))
+    given = {name: level for name, level in field.entries().items() if level.value is not None}
+    for end in TWO_LEVELS:
+        near = difflib.get_close_matches(end, given, n=1, cutoff=0.6)
+        if end not in given and near:
+            given[near[0]].refuse(f"a known field (did you mean {end}?)", ascii(near[0]))
+        field.need(end)
+    for name, level in given.items():
+        if name in _OF_MACHINE or _LEVEL.fullmatch(name) is None:
+            bound = f"the name of a level: letters, digits, _ and -, none of {', '.join(_OF_MACHINE)}"
+            level.refuse(bound, ascii(name[:60]))
+    if len(given) > MOST_LEVELS:
+        field.refuse(f"at most {MOST_LEVELS} levels", f"{len(given)}")
+    names = tuple(given)
+    if len(names) > 3 and (names[0], names[-1]) != TWO_LEVELS:
+        # With one level between them there is only one order, whichever was written.
+        field.refuse("in order from machine to cluster", ", ".join(names))
+    order = ("machine", *(name for name in names if name not in TWO_LEVELS), "cluster")
+    rates = {name: given[name].rate() for name in order}
+    for (_, wider), (name, narrower) in pairwise(rates.items()):
         if narrower > wider:
-            level.refuse(f"<= the level inside it ({wider:g} MB/s)", f"{narrower:g} MB/s")
-    return (rates[0][1], rates[-1][1]), rates[1][1] if len(rates) == 3 else None
+            given[name].refuse(f"<= the level inside it ({wider:g} MB/s)", f"{narrower:g} MB/s")
+    return rates
 
 
-def _machines(field: Field) -> tuple[list[Machine], set[str]]:
+def _machines(field: Field, between: tuple[str, ...]) -> list[Machine]:
     if not field.items():
         field.refuse("a list of at least 1 machine")
     machines: list[Machine] = []
-    racks: set[str] = set()
     lines: dict[str, int] = {}
+    placed: dict[tuple[str, str], Machine] = {}
     for entry in field.items():
-        entry.entries(("name", "count", "rack", "resources"))
-        named, counted, rack = entry.need("name"), entry.get("count"), entry.get("rack")
+        entry.entries(("name", "count", *between, "resources"))
+        named, counted = entry.need("name"), entry.get("count")
         name = named.text()
         count = 1 if counted is None else counted.whole(1, MOST_MACHINES)
         if len(machines) + count > MOST_MACHINES:
             entry.refuse(f"at most {MOST_MACHINES} machines with those before", f"{len(machines) + count}")
-        if rack is not None:
-            racks.add(rack.text())
+        domains = {level: entry.need(level).text() for level in between if entry.get(level) is not None}
         amounts = entry.need("resources").resources()
         if not amounts:
             entry.need("resources").refuse("amounts of at least 1 resource (0 is allowed)", "none")
@@ -126,8 +136,18 @@ def _machines(field: Field) -> tuple[list[Machine], set[str]]:
             if full in lines:
                 named.refuse(f"unique (machine {shown(full)} is at line {lines[full]})")
             lines[full] = named.line
-            machines.append(Machine(full, amounts))
-    return machines, racks
+            machines.append(Machine(full, amounts, domains))
+        for i, inner in enumerate(between):
+            if inner not in domains:
+                continue
+            first = placed.setdefault((inner, domains[inner]), machines[-1])
+            for outer in between[i + 1 :]:
+                here, there = domains.get(outer), first.domains.get(outer)
+                if here != there:
+                    bound = f"in the one {outer} of {inner} {shown(domains[inner])}"
+                    where = f"{shown(there)} at line {lines[first.name]}"
+                    entry.need(inner).refuse(f"{bound} ({where})", shown(here))
+    return machines
 
 
 def parse_shorthand(text: str) -> Cluster:

@@ -7,12 +7,17 @@ empty cell is an absent field):
 metadata.name       name, unique in the file (CSV: ``name``)
 epochs, samples     passes over the data, and samples in one; together the workload
 batchSize           samples of one iteration, over all workers
-gradientMB          size of the gradient in MB
-secondsPerSample    compute time of one sample on one worker, in seconds
-workersPerServer    workers that one parameter server serves; without it and ``server``: all-reduce
+speed               how fast it trains, see below
+gradientMB          size of the gradient in MB, for the kinds paper and all-reduce
+secondsPerSample    compute time of one sample on one worker, in seconds, for the same kinds
+workersPerServer    workers that one parameter server serves, for the kinds paper and fitted
 worker, server      ``{resources: {cpu: 4, memory: 16Gi, gpu: 1}}``; ``nvidia.com/gpu`` is ``gpu``
 minWorkers          1 unless given
-maxWorkers          ``batchSize`` unless given, at most 10,000
+maxWorkers          ``batchSize`` unless given, at most 10,000; with a table at most the most measured
+maxServers          servers at most where their number is open: ``maxWorkers`` unless given; with a
+                    table the most measured
+domain              locality level whose bounds the job may never cross: ``machine``, ``rack`` or another
+                    one of the cluster file; the whole cluster unless given
 requestedWorkers    what the job's owner asked for, for policies that do not scale jobs; optional
 restartSeconds      time lost where the allocation changes; 0 unless given
 utility             what finishing is worth, see below
@@ -20,6 +25,18 @@ arrival             duration since the start; 0 unless given. A job exists from 
                     then or later
 command             what the job runs, a list of texts (CSV: one text); no part of planning
 ==================  ======================================================================================
+
+Speeds, times in seconds of one iteration:
+
+- ``{kind: paper, secondsPerSample, gradientMB, workersPerServer}``: the paper's equation, with servers.
+- ``{kind: all-reduce, secondsPerSample, gradientMB}``: without servers.
+- ``{kind: fitted, overhead, compute, transfer, perServer, perWorker, bandwidth}``: overhead + compute F / W +
+  transfer W / S + perServer S + perWorker W of a batch of F samples on W workers and S servers, each
+  coefficient 0 unless given; ``bandwidth`` is that at which transfer and perServer were fitted. The number of
+  servers is open unless ``workersPerServer`` says it.
+- ``{kind: table, points: [{workers, servers, samplesPerSecond, bandwidth}]}``: as measured; YAML only.
+
+Without ``speed`` a job with ``server`` and ``workersPerServer`` is of kind paper, one with neither all-reduce.
 
 Utilities are per hour and in durations, so that the slot length does not change what a job is worth:
 ``{kind: sigmoid, value, urgencyPerHour, target}``, ``{kind: linear, value, end}``, ``{kind: deadline,
@@ -38,9 +55,11 @@ from pathlib import Path
 from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH
 from slotwise.model.job import LARGEST_WORKERS, Job
-from slotwise.model.speed import AllReduceSpeed, PaperSpeed
+from slotwise.model.speed import SpeedModel
+from slotwise.model.table import TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
 from slotwise.units import GRAIN
+from slotwise.workloads import _speed
 from slotwise.workloads._base import Workload
 from slotwise.workloads._fields import Field, documents, read_text, shown
 
@@ -59,16 +78,18 @@ _UTILITIES = {
 }
 _UTILITY_FIELDS = tuple(dict.fromkeys(name for names in _UTILITIES.values() for name in names))
 _SPEC = (
-    "epochs", "samples", "batchSize", "gradientMB", "secondsPerSample", "workersPerServer", "worker",
-    "server", "minWorkers", "maxWorkers", "requestedWorkers", "restartSeconds", "utility", "arrival",
-    "command",
+    "epochs", "samples", "batchSize", "speed", "gradientMB", "secondsPerSample", "workersPerServer", "worker",
+    "server", "minWorkers", "maxWorkers", "maxServers", "domain", "requestedWorkers", "restartSeconds", "utility",
+    "arrival", "command",
 )  # fmt: skip
 _COLUMNS = (
     "name",
-    *(name for name in _SPEC if name not in (*_ROLES, "utility")),
+    *(name for name in _SPEC if name not in (*_ROLES, "speed", "utility")),
+    *(f"speed.{name}" for name in _speed.FIELDS),
     *(f"utility.{name}" for name in _UTILITY_FIELDS),
 )
-_NEEDED_COLUMNS = ("name", "epochs", "samples", "batchSize", "gradientMB", "secondsPerSample")
+_NEEDED_COLUMNS = ("name", "epochs", "samples", "batchSize")
+_NEEDED_WITHOUT_SPEED = ("gradientMB", "secondsPerSample")
 
 
 def read(path: str | Path, *, slot_seconds: float) -> Workload:
@@ -133,8 +154,8 @@ def _horizon(jobs: list[Job], slot_seconds: float) -> int:
     longest = 0
     most = math.ceil(30 * _DAY_SECONDS / slot_seconds)
     for job in jobs:
-        apart = {job.domain or "cluster": DEFAULT_BANDWIDTH[-1]}
-        samples = float(job.configurations(apart, slot_seconds).samples.max())
+        anywhere = {job.domain or "cluster": DEFAULT_BANDWIDTH[-1]}
+        samples = float(job.configurations(anywhere, slot_seconds).samples.max())
         if samples > 0:
             longest = max(longest, math.ceil(min(job.workload / samples, most)))
     return jobs[-1].arrival + max(math.ceil(_DAY_SECONDS / slot_seconds), 2 * longest)
@@ -198,7 +219,9 @@ def _header(path: str, line: int, cells: list[str]) -> list[str]:
         raise InvalidTrace(f"{path}:{line}: header must name each column once, got {shown(twice)} twice")
     free = [cell for cell in cells if cell.startswith(("worker.", "server."))]
     Field(path, line, "header", dict(columns), InvalidTrace).entries((*_COLUMNS, *free))
-    needed = [name for name in _NEEDED_COLUMNS if name not in columns]
+    # What a kind of speed needs differs from row to row, so that each row is looked at by itself.
+    of_speed = ("speed.kind",) if any(cell.startswith("speed.") for cell in cells) else _NEEDED_WITHOUT_SPEED
+    needed = [name for name in (*_NEEDED_COLUMNS, *of_speed) if name not in columns]
     if not any(cell.startswith("worker.") for cell in free):
         needed.append("worker.gpu, worker.cpu or another of its resources")
     if needed:
@@ -208,7 +231,7 @@ def _header(path: str, line: int, cells: list[str]) -> list[str]:
 
 
 def _csv_job(path: str, line: int, header: list[str], cells: list[str]) -> tuple[Field, Field]:
-    nested: dict[str, dict[str, Field]] = {"worker": {}, "server": {}, "utility": {}, "": {}}
+    nested: dict[str, dict[str, Field]] = {"worker": {}, "server": {}, "speed": {}, "utility": {}, "": {}}
     for column, cell in zip(header, cells, strict=True):
         group, dot, name = column.partition(".")
         if not dot:
@@ -221,8 +244,12 @@ def _csv_job(path: str, line: int, header: list[str], cells: list[str]) -> tuple
         if nested[role]:
             resources = Field(path, line, role, dict(nested[role]), InvalidJob)
             nested[""][role] = Field(path, line, role, {"resources": resources}, InvalidJob)
-    if nested["utility"]:
-        nested[""]["utility"] = Field(path, line, "utility", dict(nested["utility"]), InvalidJob)
+    for group in ("speed", "utility"):
+        if nested[group]:
+            nested[""][group] = Field(path, line, group, dict(nested[group]), InvalidJob)
+    kind = nested["speed"].get("kind")
+    if kind is not None and kind.value == "table":
+        kind.refuse("of a kind whose numbers fit in one row (a table of points needs a YAML file)")
     return named, spec
 
 
@@ -235,8 +262,11 @@ def _job(name: Field, spec: Field, slot_seconds: float) -> Job:
     if not any(amount >= GRAIN for amount in worker_demand.values()):
         got = ", ".join(f"{resource} {amount:g}" for resource, amount in worker_demand.items()) or "none"
         worker.refuse(f"a demand of at least {GRAIN:g} of some resource", shown(got).strip("'"))
-    speed, server_demand = _speed(spec)
-    minimum, maximum, requested = _workers(spec, batch_size)
+    speed, server_demand = _speed.read_speed(spec)
+    minimum, maximum, requested = _workers(spec, batch_size, speed)
+    most_servers = _most_servers(spec, speed, minimum, maximum)
+    domain = spec.get("domain")
+    within = domain.text() if domain is not None else None
     restart = spec.get("restartSeconds")
     restart_seconds = restart.number(high=1e9) if restart is not None else 0.0
     identifier, arrival = name.text(), _arrival(spec, slot_seconds)
@@ -253,6 +283,8 @@ def _job(name: Field, spec: Field, slot_seconds: float) -> Job:
             utility=utility,
             min_workers=minimum,
             max_workers=maximum,
+            max_servers=most_servers,
+            domain=within,
             requested_workers=requested,
             restart_seconds=restart_seconds,
         )
@@ -260,38 +292,42 @@ def _job(name: Field, spec: Field, slot_seconds: float) -> Job:
         raise InvalidJob(f"{spec.path}:{spec.line}: {error}") from None
 
 
-def _speed(spec: Field) -> tuple[PaperSpeed | AllReduceSpeed, dict[str, float]]:
-    seconds = spec.need("secondsPerSample").number(1e-12, 1e9)
-    gradient = spec.need("gradientMB").number(high=1e9)
-    per_server, server = spec.get("workersPerServer"), spec.get("server")
-    if per_server is None and server is None:
-        return AllReduceSpeed(seconds, gradient), {}
-    if per_server is None:
-        spec.missing("workersPerServer", because=" with a server (a free choice of servers is not yet supported)")
-    if server is None:
-        spec.missing("server", because=" with workersPerServer")
-    workers_per_server = per_server.number(0.001, 1e6)
-    return PaperSpeed(seconds, gradient, workers_per_server), server.need("resources").resources()
-
-
-def _workers(spec: Field, batch_size: int) -> tuple[int, int, int | None]:
+def _workers(spec: Field, batch_size: int, speed: SpeedModel) -> tuple[int, int, int | None]:
     maximum, most = min(batch_size, LARGEST_WORKERS), spec.get("maxWorkers")
     if most is not None:
         wanted = most.whole(1, LARGEST_WORKERS)
         if wanted > batch_size:
             most.refuse(f"<= batchSize ({batch_size})")
         maximum = wanted
+    bound, named = f"{'batchSize' if most is None else 'maxWorkers'} ({maximum})", "minWorkers ... maxWorkers"
+    if isinstance(speed, TableSpeed) and speed.measured_workers[-1] < maximum:
+        # Beyond what was measured the job has no speed.
+        maximum = speed.measured_workers[-1]
+        bound, named = f"{maximum}, the most workers measured", "minWorkers ... the most measured"
     minimum, least = 1, spec.get("minWorkers")
     if least is not None:
         minimum = least.whole(1)
         if minimum > maximum:
-            least.refuse(f"<= {'batchSize' if most is None else 'maxWorkers'} ({maximum})")
+            least.refuse(f"<= {bound}")
     requested, asked = None, spec.get("requestedWorkers")
     if asked is not None:
         requested = asked.whole(1)
         if not minimum <= requested <= maximum:
-            asked.refuse(f"in {minimum} ... {maximum} (minWorkers ... maxWorkers)")
+            asked.refuse(f"in {minimum} ... {maximum} ({named})")
     return minimum, maximum, requested
+
+
+def _most_servers(spec: Field, speed: SpeedModel, minimum: int, maximum: int) -> int | None:
+    field = spec.get("maxServers")
+    if field is None:
+        return None
+    wanted = field.whole(1, LARGEST_WORKERS)
+    servers = speed.pairs(minimum, maximum, LARGEST_WORKERS)[1]
+    if len(servers) and servers.max() == 0:
+        field.refuse("absent without servers")
+    if len(servers) and servers.min() > wanted:
+        field.refuse(f">= the fewest servers that it can have ({servers.min()})")
+    return wanted
 
 
 def _arrival(spec: Field, slot_seconds: float) -> int:

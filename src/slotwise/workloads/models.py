@@ -178,7 +178,7 @@ class Assumptions:
     elastic : float
         Most workers of a job, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s at each locality level, from inside a machine to between any two; durations are calibrated at the latter.
+        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
     """
 
     slot_seconds: float = 600.0

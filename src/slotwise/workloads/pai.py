@@ -102,7 +102,7 @@ def read(
     elastic : float
         Most workers of a job, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s at each locality level, the last one between any two machines; durations are calibrated at the latter.
+        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
 
     Raises
     ------

@@ -32,7 +32,7 @@ CLUSTER_FORMATS = ("cluster-yaml", "pai-machines", "tiresias-cluster")
 
 _JOBS_CSV = (
     "name epochs samples batchSize gradientMB secondsPerSample workersPerServer minWorkers maxWorkers "
-    "requestedWorkers restartSeconds arrival utility.kind utility.value"
+    "requestedWorkers restartSeconds arrival maxServers domain speed.kind utility.kind utility.value"
 )
 _HEADERS = {
     "jobs-csv": frozenset(_JOBS_CSV.split()),
@@ -150,8 +150,7 @@ def read_trace(
     elastic : float
         Most workers of a job of a trace, as a multiple of the recorded ones, >= 1.
     bandwidth : tuple of float
-        MB/s at each locality level, the last one between any two machines, at which the durations of a trace are
-        calibrated.
+        MB/s from inside a machine to across the cluster; the durations of a trace are calibrated at the last.
 
     Returns
     -------
