@@ -68,6 +68,8 @@ class Ask(NamedTuple):
     """Of any configuration."""
     most_servers: int
     """Of any configuration."""
+    useful: npt.NDArray[np.bool_]
+    """(L,) whether the job may run at a level, and runs faster there than at the next one."""
     worker: Floats
     """(R,) grains of one worker."""
     server: Floats
@@ -90,6 +92,7 @@ class Ask(NamedTuple):
             order,
             int(configurations.workers.max(initial=0)),
             int(configurations.servers.max(initial=0)),
+            (samples > np.append(samples[1:], np.zeros((1, samples.shape[1])), axis=0)).any(axis=1),
             worker,
             server,
             worker * grain,
@@ -744,14 +747,6 @@ def _end(view: LedgerView, level: int, listed: _Listed, begin: int) -> int:
 
 
 @_compiled
-def _of_use(ask: Ask, level: int) -> bool:
-    """Whether the job may run at a level, and runs faster there than at the next one."""
-    if level == len(ask.samples) - 1:
-        return bool((ask.samples[level] > 0.0).any())
-    return bool((ask.samples[level] > ask.samples[level + 1]).any())
-
-
-@_compiled
 def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bool, costs: Floats, where: Ints) -> None:
     """Least cost of each configuration at a level, and where in the list the domain that has it begins."""
     costs[:] = np.inf
@@ -759,7 +754,7 @@ def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bo
     if level == 0:
         _inside(listed, ask, costs, where)
         return
-    if not _of_use(ask, level):
+    if not ask.useful[level]:
         return
     here = np.empty(len(costs))
     better = np.empty(len(costs))
@@ -783,17 +778,17 @@ def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bo
 @_compiled
 def _curve(ask: Ask, costs: Floats, samples: Floats, least_costs: Floats, choices: Ints) -> int:
     """Keep what no other configuration beats: write rising samples and costs, return how many."""
-    k_count = len(ask.workers)
     kept = 0
     least = np.inf
+    flat_costs, flat_samples = costs.reshape(-1), ask.samples.reshape(-1)
     for at in range(len(ask.order) - 1, -1, -1):
         choice = ask.order[at]
-        level, k = choice // k_count, choice % k_count
-        if costs[level, k] < least and ask.samples[level, k] > 0.0:
-            least = costs[level, k]
-            if kept > 0 and samples[kept - 1] == ask.samples[level, k]:
+        trained = flat_samples[choice]
+        if flat_costs[choice] < least and trained > 0.0:
+            least = flat_costs[choice]
+            if kept > 0 and samples[kept - 1] == trained:
                 kept -= 1
-            samples[kept], least_costs[kept], choices[kept] = ask.samples[level, k], least, choice
+            samples[kept], least_costs[kept], choices[kept] = trained, least, choice
             kept += 1
     samples[:kept] = samples[:kept][::-1].copy()
     least_costs[:kept] = least_costs[:kept][::-1].copy()
@@ -840,6 +835,7 @@ def one(ask: Ask, k: int) -> Ask:
         ask.order[:0],
         ask.workers[k],
         ask.servers[k],
+        ask.useful,
         ask.worker,
         ask.server,
         ask.worker_amount,
@@ -893,8 +889,9 @@ def _place(
     k_count = len(ask.workers)
     level, k = choice // k_count, choice % k_count
     listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
-    costs, where = np.empty(k_count), np.empty(k_count, dtype=np.int64)
-    _costs_at(view, level, listed, ask, exact, costs, where)
+    costs, where = np.empty(k_count), np.zeros(k_count, dtype=np.int64)
+    if level < len(ask.samples) - 1:  # the whole cluster is one domain
+        _costs_at(view, level, listed, ask, exact, costs, where)
     if level == 0:
         machines = listed.machines[where[k] : where[k] + 1]
         return machines, ask.workers[k : k + 1], ask.servers[k : k + 1]
