@@ -212,11 +212,20 @@ class _Deviations:
             upper, total = np.where(out, 0.0, upper), total - self.scaled[out].sum(axis=0)
         self.program.set_upper(upper)
         self.program.set_rows(self.constraints, self.open, total)
-        solution = self.program.solve()
-        if solution.status is not Status.OPTIMAL or len(solution.duals) != len(total):
-            raise SolverFailed(f"HiGHS ended with {solution.status.value} at fitting {len(total)} coefficients")
-        coefficients: Floats = np.maximum(solution.duals, 0.0) / self.sizes
+        try:
+            duals = self._duals()
+        except SolverFailed:
+            # From where the last solve ended HiGHS gives up on one in some thousands; from nothing it does not.
+            self.program.forget()
+            duals = self._duals()
+        coefficients: Floats = np.maximum(duals, 0.0) / self.sizes
         return coefficients
+
+    def _duals(self) -> Floats:
+        solution = self.program.solve()
+        if solution.status is not Status.OPTIMAL or len(solution.duals) != len(self.total):
+            raise SolverFailed(f"HiGHS ended with {solution.status.value} at fitting {len(self.total)} coefficients")
+        return solution.duals
 
 
 def _left_out(scaled: Floats, groups: Ints) -> float:

@@ -66,8 +66,6 @@ def fit(
             raise InvalidInput(f"--out and --plot must be two files, got {str(out)!r} for both")
         require()
     fits, notes = _fits(speeds, bandwidth)
-    for line in (*notes, *(warning for each in fits for warning in each.warnings)):
-        typer.echo(f"slotwise: {line}", err=True)
     if as_json:
         found = {"models": [_entry(each) for each in fits], "notes": list(notes)}
         text = json.dumps(found, indent=2, allow_nan=False) + "\n"
@@ -83,7 +81,9 @@ def fit(
     if out is not None:
         with whole_file(out, "--out", reads) as stream:
             stream.write(text)
-    else:
+    for line in (*notes, *(warning for each in fits for warning in each.warnings)):
+        typer.echo(f"slotwise: {line}", err=True)
+    if out is None:
         typer.echo(text, nl=False)
 
 
