@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from slotwise.cli.bound import bound
+from slotwise.cli.fit import fit
 from slotwise.cli.simulate import simulate
 from slotwise.errors import InvalidInput, SlotwiseError
 
@@ -45,6 +46,7 @@ def _root(
 
 app.command()(simulate)
 app.command()(bound)
+app.command()(fit)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,16 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 
-__all__ = ["LARGEST", "AllReduceSpeed", "Configurations", "FittedSpeed", "PaperSpeed", "SpeedModel", "counts"]
+__all__ = [
+    "LARGEST",
+    "AllReduceSpeed",
+    "Configurations",
+    "FittedAllReduce",
+    "FittedSpeed",
+    "PaperSpeed",
+    "SpeedModel",
+    "counts",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -249,3 +258,55 @@ class FittedSpeed:
         network = scale * (self.transfer * workers / servers + self.per_server * servers)
         local = self.overhead + self.compute * batch_size / workers + self.per_worker * workers
         return batch_size / (local + network)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedAllReduce:
+    """No servers, fitted to measurements.
+
+    Seconds an iteration = c0 + c1 F / W + (c2 + k c3) (W - 1) / W + c4 (W - 1). The share (W - 1) / W of the gradient
+    is what goes over each link of a ring, twice; k scales what depends on the bandwidth to that of the domain.
+
+    Attributes
+    ----------
+    overhead : float
+        c0, seconds an iteration, 0 ... 1e15.
+    compute : float
+        c1, seconds a sample on one worker.
+    sync : float
+        c2, seconds an iteration of many workers that no faster link takes away.
+    transfer : float
+        c3, seconds an iteration of many workers on the network at ``bandwidth``.
+    per_worker : float
+        c4, seconds an iteration for each worker but the first.
+    bandwidth : float, optional
+        MB/s at which c3 holds: k is this over the bandwidth of the domain. None: it holds at any bandwidth.
+    """
+
+    overhead: float
+    compute: float
+    sync: float
+    transfer: float
+    per_worker: float
+    bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("overhead", "compute", "sync", "transfer", "per_worker"):
+            _within(name, getattr(self, name), 0.0)
+        if not (self.overhead > 0 or self.compute > 0):
+            # One worker alone has nothing else.
+            raise InvalidJob("overhead or compute must be > 0, got 0 for both")
+        if self.bandwidth is not None:
+            _within("bandwidth", self.bandwidth, 1 / LARGEST)
+
+    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+        """Return every worker count, without servers."""
+        workers = np.arange(least, most + 1, dtype=np.int64)
+        return workers, np.zeros_like(workers)
+
+    def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
+        """Return F over the seconds of one iteration."""
+        scale = 1.0 if self.bandwidth is None else self.bandwidth / bandwidth
+        others = workers - 1
+        local = self.overhead + self.compute * batch_size / workers + self.per_worker * others
+        return batch_size / (local + (self.sync + scale * self.transfer) * others / workers)

@@ -23,7 +23,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def traces() -> Path:
     """The folder with the public traces."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[1]
     folder = Path(os.environ.get("SLOTWISE_TRACES", root / ".." / "shared" / "traces"))
     if not folder.is_dir():
         pytest.skip(f"the public traces are not at {folder}; SLOTWISE_TRACES names their folder")
