@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster, Machine
     from slotwise.model.job import Job
     from slotwise.model.schedule import Decision, Placement, Reason, Schedule
-    from slotwise.model.speed import AllReduceSpeed, PaperSpeed
+    from slotwise.model.speed import AllReduceSpeed, FittedAllReduce, FittedSpeed, PaperSpeed
+    from slotwise.model.table import SpeedPoint, TableSpeed
     from slotwise.model.utility import Deadline, Linear, Sigmoid
     from slotwise.optim.bound import Bound, Relaxed, upper_bound
     from slotwise.optim.offline import Optimum, offline_optimum
@@ -30,6 +31,8 @@ __all__ = [
     "CommitAtArrival",
     "Deadline",
     "Decision",
+    "FittedAllReduce",
+    "FittedSpeed",
     "InvalidCluster",
     "InvalidInput",
     "InvalidJob",
@@ -48,7 +51,9 @@ __all__ = [
     "Scheduler",
     "Sigmoid",
     "SlotwiseError",
+    "SpeedPoint",
     "State",
+    "TableSpeed",
     "Workload",
     "google",
     "offline_optimum",
@@ -67,7 +72,8 @@ _HOMES = {
     "model.cluster": ("Cluster", "Machine"),
     "model.job": ("Job",),
     "model.schedule": ("Decision", "Placement", "Reason", "Schedule"),
-    "model.speed": ("AllReduceSpeed", "PaperSpeed"),
+    "model.speed": ("AllReduceSpeed", "FittedAllReduce", "FittedSpeed", "PaperSpeed"),
+    "model.table": ("SpeedPoint", "TableSpeed"),
     "model.utility": ("Deadline", "Linear", "Sigmoid"),
     "optim.bound": ("Bound", "Relaxed", "upper_bound"),
     "optim.offline": ("Optimum", "offline_optimum"),

@@ -7,7 +7,7 @@ import pytest
 from slotwise.errors import InvalidJob
 from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed
-from slotwise.model.table import Point, TableSpeed
+from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.model.utility import Sigmoid
 
 _TWO = {"machine": 6250.0, "cluster": 625.0}
@@ -105,7 +105,7 @@ def test_a_job_trains_nothing_outside_its_domain() -> None:
 
 
 def test_servers_of_a_table_are_bounded_by_what_was_measured() -> None:
-    table = TableSpeed((Point(1, 4, 10.0), Point(1, 20, 30.0), Point(2, 20, 50.0)))
+    table = TableSpeed((SpeedPoint(1, 4, 10.0), SpeedPoint(1, 20, 30.0), SpeedPoint(2, 20, 50.0)))
     found = _job(speed=table, max_workers=2).configurations(_ONE, 1.0)
     assert found.servers.max() == 20
     assert found.samples.max() == 50.0
@@ -154,11 +154,11 @@ def test_a_worker_without_gpu_is_a_worker() -> None:
         ),
         ({"domain": ""}, "job 'a': domain must be the name of a locality level, got ''"),
         (
-            {"speed": TableSpeed((Point(9, 2, 1.0), Point(16, 2, 1.0)))},
+            {"speed": TableSpeed((SpeedPoint(9, 2, 1.0), SpeedPoint(16, 2, 1.0)))},
             "job 'a': speed must be known for one of 1 ... 8 workers, got a table of others",
         ),
         (
-            {"speed": TableSpeed((Point(2, 4, 1.0),)), "max_servers": 3},
+            {"speed": TableSpeed((SpeedPoint(2, 4, 1.0),)), "max_servers": 3},
             "job 'a': speed must be known for one of 1 ... 8 workers and at most 3 servers, got a table of others",
         ),
         ({"worker_demand": {}}, "job 'a': worker_demand must be > 0 in at least one resource, got {}"),

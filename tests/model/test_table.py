@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InvalidJob
 from slotwise.model.speed import SpeedModel
-from slotwise.model.table import Point, TableSpeed
+from slotwise.model.table import SpeedPoint, TableSpeed
 
 TRACES = Path(os.environ.get("SLOTWISE_TRACES", Path(__file__).parents[2].parent / "shared/traces"))
 
@@ -20,7 +20,7 @@ def _rate(speed: TableSpeed, workers: int, servers: int, bandwidth: float = 100.
 
 
 def _table(*points: tuple[float, ...]) -> TableSpeed:
-    return TableSpeed(tuple(Point(int(w), int(s), *rest) for w, s, *rest in points))
+    return TableSpeed(tuple(SpeedPoint(int(w), int(s), *rest) for w, s, *rest in points))
 
 
 # Two worker counts and two server counts, all four measured.
@@ -67,7 +67,7 @@ def test_several_measurements_of_a_pair_count_as_their_mean() -> None:
 
 def test_failed_runs_are_no_points() -> None:
     table = _table((1, 1, 10.0), (1, 1, 0.0), (2, 1, 0.0))
-    assert table.points == (Point(1, 1, 10.0),)
+    assert table.points == (SpeedPoint(1, 1, 10.0),)
     assert _rate(table, 2, 1) == 10.0
 
 
@@ -131,9 +131,14 @@ def test_order_and_repetition_make_no_other_table() -> None:
 # Hypothesis: small tables with gaps, noise and several bandwidths.
 
 
-def _points(least_servers: int, bandwidths: list[float | None]) -> st.SearchStrategy[list[Point]]:
+Points = list[SpeedPoint]
+
+
+def _points(least_servers: int, bandwidths: list[float | None]) -> st.SearchStrategy[list[SpeedPoint]]:
     servers = st.sampled_from([1, 2, 5, 9]) if least_servers else st.just(0)
-    point = st.builds(Point, st.sampled_from([1, 2, 4, 7]), servers, st.floats(1e-3, 1e3), st.sampled_from(bandwidths))
+    point = st.builds(
+        SpeedPoint, st.sampled_from([1, 2, 4, 7]), servers, st.floats(1e-3, 1e3), st.sampled_from(bandwidths)
+    )
     return st.lists(point, min_size=1, max_size=12)
 
 
@@ -144,7 +149,7 @@ _COUNTS = st.integers(1, 12)
 
 
 @given(_TABLES)
-def test_at_a_measured_point_it_is_the_measured_speed(points: list[Point]) -> None:
+def test_at_a_measured_point_it_is_the_measured_speed(points: list[SpeedPoint]) -> None:
     speed = TableSpeed(tuple(points))
     for point in points:
         same = [p.samples_per_second for p in points if p[:2] == point[:2] and p.bandwidth == point.bandwidth]
@@ -153,7 +158,9 @@ def test_at_a_measured_point_it_is_the_measured_speed(points: list[Point]) -> No
 
 
 @given(_TABLES, _COUNTS, _COUNTS, st.floats(1.0, 1e4))
-def test_it_is_never_faster_than_the_largest_measured(points: list[Point], w: int, s: int, bandwidth: float) -> None:
+def test_it_is_never_faster_than_the_largest_measured(
+    points: list[SpeedPoint], w: int, s: int, bandwidth: float
+) -> None:
     speed = TableSpeed(tuple(points))
     servers = s if points[0].servers else 0
     most = max(point.samples_per_second for point in points)
@@ -161,7 +168,7 @@ def test_it_is_never_faster_than_the_largest_measured(points: list[Point], w: in
 
 
 @given(_PLAIN, _COUNTS, _COUNTS)
-def test_inside_it_lies_between_the_speeds_around_it(points: list[Point], w: int, s: int) -> None:
+def test_inside_it_lies_between_the_speeds_around_it(points: list[SpeedPoint], w: int, s: int) -> None:
     speed = TableSpeed(tuple(points))
     s = s if points[0].servers else 0
     workers, servers = speed.measured_workers, speed.measured_servers
@@ -178,7 +185,7 @@ def test_inside_it_lies_between_the_speeds_around_it(points: list[Point], w: int
 
 
 @given(_PLAIN, _COUNTS, _COUNTS)
-def test_outside_it_is_the_best_measured_one_that_is_no_larger(points: list[Point], w: int, s: int) -> None:
+def test_outside_it_is_the_best_measured_one_that_is_no_larger(points: list[SpeedPoint], w: int, s: int) -> None:
     speed = TableSpeed(tuple(points))
     s = s if points[0].servers else 0
     if w <= speed.measured_workers[-1] and s <= speed.measured_servers[-1]:
@@ -188,7 +195,7 @@ def test_outside_it_is_the_best_measured_one_that_is_no_larger(points: list[Poin
 
 
 @given(_PLAIN, _COUNTS, _COUNTS, st.integers(0, 5), st.integers(0, 5))
-def test_outside_more_is_never_slower(points: list[Point], w: int, s: int, more: int, other: int) -> None:
+def test_outside_more_is_never_slower(points: list[SpeedPoint], w: int, s: int, more: int, other: int) -> None:
     speed = TableSpeed(tuple(points))
     servers = 1 if points[0].servers else 0
     w, s = w + speed.measured_workers[-1], s * servers
@@ -196,7 +203,9 @@ def test_outside_more_is_never_slower(points: list[Point], w: int, s: int, more:
 
 
 @given(_TABLES, st.integers(1, 8), st.integers(0, 8), st.integers(1, 12))
-def test_every_pair_has_a_speed_and_keeps_the_bounds(points: list[Point], least: int, more: int, servers: int) -> None:
+def test_every_pair_has_a_speed_and_keeps_the_bounds(
+    points: list[SpeedPoint], least: int, more: int, servers: int
+) -> None:
     speed = TableSpeed(tuple(points))
     found = speed.pairs(least, least + more, servers)
     assert len(set(zip(*(a.tolist() for a in found), strict=True))) == len(found[0])
@@ -245,7 +254,7 @@ def test_faster_links_never_slow_a_table_that_faster_links_never_slowed(
 )
 def test_refuses_with_value_and_bound(points: list[tuple[float, ...]], message: str) -> None:
     with pytest.raises(InvalidJob) as caught:
-        TableSpeed(tuple(Point(*point) for point in points))  # type: ignore[arg-type]
+        TableSpeed(tuple(SpeedPoint(*point) for point in points))  # type: ignore[arg-type]
     assert str(caught.value) == message
 
 
@@ -257,7 +266,7 @@ def test_measured_resnet_is_fastest_with_many_servers_and_few_workers() -> None:
     for line in path.read_text().splitlines():
         model, _, batch, servers, workers, speeds, *_ = ast.literal_eval(line)
         if model == "resnet-50":
-            points.append(Point(workers, servers, sum(speeds)))
+            points.append(SpeedPoint(workers, servers, sum(speeds)))
             batches.add(batch)
     speed = TableSpeed(tuple(points))
     assert len(points) == 210

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
 from slotwise.model.job import Job
-from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed
-from slotwise.model.table import Point, TableSpeed
+from slotwise.model.speed import AllReduceSpeed, FittedAllReduce, FittedSpeed, PaperSpeed
+from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
 from slotwise.workloads import _fields, clusters, jobs
 from slotwise.workloads.traces import recognise
@@ -203,6 +203,17 @@ def test_a_fitted_speed_leaves_the_servers_open(file: Path) -> None:
     assert (job.max_servers, job.domain) == (12, "rack")
 
 
+def test_a_fitted_speed_without_servers(file: Path) -> None:
+    line = (
+        "  speed: {kind: fitted-all-reduce, compute: 0.002, sync: 1, transfer: 0.3, perWorker: 0.01, bandwidth: 1GB/s}"
+    )
+    job = _job_of(file, line)
+    assert job.speed == FittedAllReduce(0.0, 0.002, 1.0, 0.3, 0.01, 1000.0)
+    assert job.server_demand == {}
+    for wrong, message in ((SERVER, "spec.server must be absent"), ("  workersPerServer: 2", "must be absent")):
+        assert message in _refusal(file, _with(line, wrong))
+
+
 @pytest.mark.parametrize("beside", [True, False])
 def test_a_fitted_speed_may_have_a_ratio(file: Path, beside: bool) -> None:
     lines = (FITTED, LINES[9]) if beside else (FITTED.replace("bandwidth: 5Gbps", "workersPerServer: 4"),)
@@ -212,7 +223,7 @@ def test_a_fitted_speed_may_have_a_ratio(file: Path, beside: bool) -> None:
 
 def test_a_table_is_read_point_by_point(file: Path) -> None:
     job = _job_of(file, *TABLE, SERVER)
-    assert job.speed == TableSpeed((Point(1, 2, 40.0), Point(4, 2, 120.0)))
+    assert job.speed == TableSpeed((SpeedPoint(1, 2, 40.0), SpeedPoint(4, 2, 120.0)))
     assert (job.min_workers, job.most_workers, job.max_servers) == (1, 4, None)
     assert job.configurations({"cluster": 625.0}, 1.0).servers.tolist() == [2, 2, 2, 2]
 
@@ -220,7 +231,7 @@ def test_a_table_is_read_point_by_point(file: Path) -> None:
 def test_a_table_without_servers_has_bandwidths(file: Path) -> None:
     text = "    - {workers: 2, samplesPerSecond: 40, bandwidth: 5Gbps}"
     job = _job_of(file, *TABLE[:3], text)
-    assert job.speed == TableSpeed((Point(2, 0, 40.0, 625.0),))
+    assert job.speed == TableSpeed((SpeedPoint(2, 0, 40.0, 625.0),))
     assert job.server_demand == {}
 
 
@@ -279,7 +290,7 @@ def test_csv_has_the_speed_of_each_row_in_columns(file: Path) -> None:
         (
             (FITTED,),
             "4: spec.server must be given with a speed of kind fitted, whose equation has servers (without servers it "
-            "is of another kind), got nothing",
+            "is of kind fitted-all-reduce), got nothing",
         ),
         (
             ("  speed: {kind: paper}", *LINES[7:10]),
@@ -307,7 +318,7 @@ def test_csv_has_the_speed_of_each_row_in_columns(file: Path) -> None:
         (("  speed: {overhead: 1}",), "9: spec.speed.kind must be given, got nothing"),
         (
             ("  speed: {kind: fited}",),
-            "9: spec.speed.kind must be one of paper, all-reduce, fitted, table, got 'fited'",
+            "9: spec.speed.kind must be one of paper, all-reduce, fitted, fitted-all-reduce, table, got 'fited'",
         ),
         (
             ("  speed: {kind: fitted, overheads: 1}", SERVER),

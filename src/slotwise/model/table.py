@@ -14,7 +14,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidJob
 from slotwise.model.speed import LARGEST, counts
 
-__all__ = ["LARGEST_COUNT", "MOST_COUNTS", "Point", "TableSpeed"]
+__all__ = ["LARGEST_COUNT", "MOST_COUNTS", "SpeedPoint", "TableSpeed"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ MOST_COUNTS = 512
 """Different worker counts, and different server counts, of one table at most: its grid has a place for each pair."""
 
 
-class Point(NamedTuple):
+class SpeedPoint(NamedTuple):
     """One measurement: how fast a job trained with so many workers and servers.
 
     Attributes
@@ -75,17 +75,17 @@ class TableSpeed:
 
     Attributes
     ----------
-    points : tuple of Point
+    points : tuple of SpeedPoint
         At least one, as given to the constructor, but one for each bandwidth and pair (the mean), in order of these,
         without failed runs. All with servers or all without; all with a bandwidth or all without.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[SpeedPoint, ...]
     _grids: tuple[tuple[float, _Grid], ...] = field(init=False, repr=False, compare=False, hash=False)
     """By bandwidth, rising; ``inf`` where there is none."""
 
     def __post_init__(self) -> None:
-        given = [Point(*point) for point in self.points]
+        given = [SpeedPoint(*point) for point in self.points]
         for i, point in enumerate(given):
             _check(i, point, given[0])
         found: dict[tuple[float, int, int], list[float]] = defaultdict(list)
@@ -100,7 +100,7 @@ class TableSpeed:
         points = []
         for (b, servers, workers), speeds in sorted(found.items()):
             mean = math.fsum(speeds) / len(speeds)
-            points.append(Point(workers, servers, mean, None if b == math.inf else b))
+            points.append(SpeedPoint(workers, servers, mean, None if b == math.inf else b))
         object.__setattr__(self, "points", tuple(points))
         bandwidths = sorted({b for b, _, _ in found})
         grids = tuple((b, _grid([p for p in points if p.bandwidth in (b, None)])) for b in bandwidths)
@@ -151,7 +151,7 @@ class TableSpeed:
         return rate
 
 
-def _check(i: int, point: Point, first: Point) -> None:
+def _check(i: int, point: SpeedPoint, first: SpeedPoint) -> None:
     """Refuse a point that is none, or that does not go with the first one."""
     for name, low in (("workers", 1), ("servers", 0)):
         count = getattr(point, name)
@@ -170,7 +170,7 @@ def _check(i: int, point: Point, first: Point) -> None:
         raise InvalidJob(f"points[{i}].servers must be {bound}, as in points[0], got {point.servers}")
 
 
-def _grid(points: Sequence[Point]) -> _Grid:
+def _grid(points: Sequence[SpeedPoint]) -> _Grid:
     workers, worker = np.unique([point.workers for point in points], return_inverse=True)
     servers, server = np.unique([point.servers for point in points], return_inverse=True)
     measured = np.zeros((len(servers), len(workers)))

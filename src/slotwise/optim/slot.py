@@ -92,7 +92,7 @@ class Ask(NamedTuple):
             order,
             int(configurations.workers.max(initial=0)),
             int(configurations.servers.max(initial=0)),
-            (samples > np.append(samples[1:], np.zeros((1, samples.shape[1])), axis=0)).any(axis=1),
+            np.asarray((samples > np.append(samples[1:], np.zeros((1, samples.shape[1])), axis=0)).any(axis=1)),
             worker,
             server,
             worker * grain,

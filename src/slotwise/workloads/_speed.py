@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from slotwise.errors import InvalidJob
-from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed, SpeedModel
-from slotwise.model.table import Point, TableSpeed
+from slotwise.model.speed import AllReduceSpeed, FittedAllReduce, FittedSpeed, PaperSpeed, SpeedModel
+from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.workloads._fields import Field
 
 __all__ = ["FIELDS", "read_speed"]
 
 _COEFFICIENTS = ("overhead", "compute", "transfer", "perServer", "perWorker")
+_ALL_REDUCE_COEFFICIENTS = ("overhead", "compute", "sync", "transfer", "perWorker")
 _KINDS = {
     "paper": ("kind", "secondsPerSample", "gradientMB", "workersPerServer"),
     "all-reduce": ("kind", "secondsPerSample", "gradientMB"),
     "fitted": ("kind", *_COEFFICIENTS, "bandwidth", "workersPerServer"),
+    "fitted-all-reduce": ("kind", *_ALL_REDUCE_COEFFICIENTS, "bandwidth"),
     "table": ("kind", "points"),
 }
 _BESIDE = ("secondsPerSample", "gradientMB", "workersPerServer")
@@ -51,10 +56,10 @@ def read_speed(spec: Field) -> tuple[SpeedModel, dict[str, float]]:
             beside.refuse(f"absent where speed.{name} is given")
     if kind == "table":
         return _table(spec, speed, server), demand
-    if kind == "all-reduce":
+    if kind in ("all-reduce", "fitted-all-reduce"):
         if server is not None:
             _refuse_server(server, f"a speed of kind {kind}")
-        return _all_reduce(spec, speed), demand
+        return (_all_reduce(spec, speed) if kind == "all-reduce" else _fitted_all_reduce(speed)), demand
     if server is None:
         spec.missing("server", because=_WITHOUT_SERVER[kind])
     if kind == "fitted":
@@ -64,7 +69,8 @@ def read_speed(spec: Field) -> tuple[SpeedModel, dict[str, float]]:
 
 _WITHOUT_SERVER = {
     "paper": " with a speed of kind paper (without servers it is of kind all-reduce)",
-    "fitted": " with a speed of kind fitted, whose equation has servers (without servers it is of another kind)",
+    "fitted": " with a speed of kind fitted, whose equation has servers (without servers it is of kind "
+    "fitted-all-reduce)",
     "table": " with a table of pairs with servers",
 }
 
@@ -114,17 +120,44 @@ def _paper(spec: Field, speed: Field | None) -> PaperSpeed:
 
 
 def _fitted(spec: Field, speed: Field) -> FittedSpeed:
-    given = [speed.get(name) for name in _COEFFICIENTS]
-    overhead, compute, transfer, per_server, per_worker = (0.0 if f is None else f.number(high=1e9) for f in given)
-    if not any((overhead, compute, transfer, per_server, per_worker)):
+    given = _seconds(speed, _COEFFICIENTS)
+    if not any(given):
         speed.refuse(f"> 0 seconds in one of {', '.join(_COEFFICIENTS)}", "0 for all of them")
-    bandwidth, ratio = speed.get("bandwidth"), speed.get("workersPerServer") or spec.get("workersPerServer")
-    at = None if bandwidth is None else bandwidth.rate()
+    ratio = speed.get("workersPerServer") or spec.get("workersPerServer")
     workers_per_server = None if ratio is None else _ratio(ratio)
+    at = _measured_at(speed)
+    with _bounds_of_the_model(speed, speed.line):
+        return FittedSpeed(*given, at, workers_per_server)
+
+
+def _fitted_all_reduce(speed: Field) -> FittedAllReduce:
+    given, at = _seconds(speed, _ALL_REDUCE_COEFFICIENTS), _measured_at(speed)
+    with _bounds_of_the_model(speed, speed.line):
+        return FittedAllReduce(*given, at)
+
+
+def _seconds(speed: Field, names: tuple[str, str, str, str, str]) -> tuple[float, float, float, float, float]:
+    """Return five coefficients, 0 for those that are not given."""
+    first, second, third, fourth, fifth = (speed.get(name) for name in names)
+    return _or_zero(first), _or_zero(second), _or_zero(third), _or_zero(fourth), _or_zero(fifth)
+
+
+def _or_zero(field: Field | None) -> float:
+    return 0.0 if field is None else field.number(high=1e9)
+
+
+def _measured_at(speed: Field) -> float | None:
+    bandwidth = speed.get("bandwidth")
+    return None if bandwidth is None else bandwidth.rate()
+
+
+@contextmanager
+def _bounds_of_the_model(speed: Field, line: int) -> Iterator[None]:
+    """Name the place of what only the model refuses."""
     try:
-        return FittedSpeed(overhead, compute, transfer, per_server, per_worker, at, workers_per_server)
-    except InvalidJob as error:  # a bound of the model beyond those above
-        raise InvalidJob(f"{speed.path}:{speed.line}: {speed.label}.{error}") from None
+        yield
+    except InvalidJob as error:
+        raise InvalidJob(f"{speed.path}:{line}: {speed.label}.{error}") from None
 
 
 def _table(spec: Field, speed: Field, server: Field | None) -> TableSpeed:
@@ -132,11 +165,11 @@ def _table(spec: Field, speed: Field, server: Field | None) -> TableSpeed:
     entries = listed.items()
     if not 1 <= len(entries) <= _MOST_POINTS:
         listed.refuse(f"a list of 1 ... {_MOST_POINTS} points")
-    points: list[Point] = []
+    points: list[SpeedPoint] = []
     for entry in entries:
         entry.entries(_POINT)
         servers, bandwidth = entry.get("servers"), entry.get("bandwidth")
-        point = Point(
+        point = SpeedPoint(
             entry.need("workers").whole(1),
             0 if servers is None else servers.whole(),
             entry.need("samplesPerSecond").number(),
@@ -153,7 +186,5 @@ def _table(spec: Field, speed: Field, server: Field | None) -> TableSpeed:
         spec.missing("server", because=_WITHOUT_SERVER["table"])
     if server is not None and points[0].servers == 0:
         _refuse_server(server, "a table of pairs without servers")
-    try:
+    with _bounds_of_the_model(speed, listed.line):
         return TableSpeed(tuple(points))
-    except InvalidJob as error:
-        raise InvalidJob(f"{listed.path}:{listed.line}: {speed.label}.{error}") from None
