@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slotwise.optim.offline import Optimum, offline_optimum
     from slotwise.policies._base import CommitAtArrival, Policy, State
     from slotwise.policies._placing import pack
+    from slotwise.quotation import Quote, Size, quote
     from slotwise.scheduler import Scheduler
     from slotwise.sim.metrics import Run
     from slotwise.sim.simulator import simulate
@@ -44,12 +45,14 @@ __all__ = [
     "PaperSpeed",
     "Placement",
     "Policy",
+    "Quote",
     "Reason",
     "Relaxed",
     "Run",
     "Schedule",
     "Scheduler",
     "Sigmoid",
+    "Size",
     "SlotwiseError",
     "SpeedPoint",
     "State",
@@ -59,6 +62,7 @@ __all__ = [
     "offline_optimum",
     "pack",
     "paper",
+    "quote",
     "read_cluster",
     "read_trace",
     "simulate",
@@ -79,6 +83,7 @@ _HOMES = {
     "optim.offline": ("Optimum", "offline_optimum"),
     "policies._base": ("CommitAtArrival", "Policy", "State"),
     "policies._placing": ("pack",),
+    "quotation": ("Quote", "Size", "quote"),
     "scheduler": ("Scheduler",),
     "sim.metrics": ("Run",),
     "sim.simulator": ("simulate",),

@@ -12,6 +12,7 @@ import typer
 
 from slotwise.cli.bound import bound
 from slotwise.cli.fit import fit
+from slotwise.cli.quote import quote
 from slotwise.cli.simulate import simulate
 from slotwise.errors import InvalidInput, SlotwiseError
 
@@ -46,6 +47,7 @@ def _root(
 
 app.command()(simulate)
 app.command()(bound)
+app.command()(quote)
 app.command()(fit)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster
     from slotwise.workloads._base import Workload
 
-__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "MOST_CELLS", "load"]
+__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "MOST_CELLS", "load", "read_machines"]
 
 GENERATED = ("paper", "google")
 OWN_FORMATS = ("jobs-yaml", "jobs-csv")
@@ -67,7 +67,7 @@ def load(
         count, slots = (DEFAULT_JOBS if jobs is None else jobs), (DEFAULT_HORIZON if horizon is None else horizon)
         source = draw(count, DEFAULT_MACHINES if machines is None else machines, slots, seed)
         assert source.cluster is not None  # generated workloads bring their machines
-        where, notes, skipped = (source.cluster, {}, {}) if cluster is None else _read_cluster(cluster, strict)
+        where, notes, skipped = (source.cluster, {}, {}) if cluster is None else read_machines(cluster, strict)
     else:
         if machines is not None:
             raise InvalidInput("--machines goes with --workload paper or google; for a file give --cluster")
@@ -75,7 +75,7 @@ def load(
             raise InvalidInput(f"--cluster must name the machines for {workload}: a cluster file, or 32x8")
         from slotwise.workloads import traces
 
-        where, notes, skipped = _read_cluster(cluster, strict)
+        where, notes, skipped = read_machines(cluster, strict)
         source = traces.read_trace(
             workload,
             DEFAULT_SLOT if slot is None else slot,
@@ -119,7 +119,8 @@ def load(
     return source, where
 
 
-def _read_cluster(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], dict[str, int]]:
+def read_machines(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], dict[str, int]]:
+    """Return the machines of a file or a shorthand, what was assumed, and what was skipped and how often."""
     from slotwise.workloads import clusters, traces
 
     if not Path(cluster).exists():

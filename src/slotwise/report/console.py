@@ -11,7 +11,7 @@ from rich.table import Table
 
 from slotwise.sim.metrics import JobRecord, Run
 
-__all__ = ["print_figures", "print_run"]
+__all__ = ["print_figures", "print_notes", "print_run"]
 
 _WIDTH = 140
 """Columns where the output is no terminal."""
@@ -64,6 +64,11 @@ def print_figures(report: Mapping[str, Any], console: Console | None = None) -> 
         else:
             figures.add_row(name, _shown(value))
     console.print(figures)
+    print_notes(report, console)
+
+
+def print_notes(report: Mapping[str, Any], console: Console) -> None:
+    """Print what was assumed and skipped."""
     for name in ("assumed", "skipped"):
         if report[name]:
             console.print(f"\n{name}")

@@ -49,7 +49,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
@@ -63,7 +63,7 @@ from slotwise.workloads import _speed
 from slotwise.workloads._base import Workload
 from slotwise.workloads._fields import Field, documents, read_text, shown
 
-__all__ = ["LATEST_ARRIVAL", "read"]
+__all__ = ["LATEST_ARRIVAL", "default_horizon", "read"]
 
 LATEST_ARRIVAL = 1_000_000
 """Last slot in which a job of a file may arrive."""
@@ -145,12 +145,13 @@ def read(path: str | Path, *, slot_seconds: float) -> Workload:
         jobs=tuple(jobs),
         format="jobs-csv" if is_csv else "jobs-yaml",
         slot_seconds=float(slot_seconds),
-        horizon=_horizon(jobs, slot_seconds),
+        horizon=default_horizon(jobs, slot_seconds),
         assumed=assumed,
     )
 
 
-def _horizon(jobs: list[Job], slot_seconds: float) -> int:
+def default_horizon(jobs: Sequence[Job], slot_seconds: float) -> int:
+    """Return the horizon of jobs in order of arrival, see ``read``."""
     longest = 0
     most = math.ceil(30 * _DAY_SECONDS / slot_seconds)
     for job in jobs:
