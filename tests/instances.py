@@ -14,6 +14,7 @@ from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
 from slotwise.model.speed import AllReduceSpeed, Configurations, FittedSpeed, PaperSpeed, SpeedModel
+from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request, Surveyor
@@ -36,6 +37,7 @@ __all__ = [
     "prices_of",
     "random_fit",
     "random_job",
+    "random_table",
     "slot_case",
     "survey",
     "tight_case",
@@ -202,11 +204,13 @@ def random_job(
     gradient = float(rng.choice([0.0, 5.0, 60.0, 400.0]))
     speed: SpeedModel
     form = rng.random()
-    if form < 0.5:
+    if form < 0.45:
         gamma = float(rng.choice([0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0]))
         speed = PaperSpeed(tau, gradient, gamma)
-    elif form < 0.7:
+    elif form < 0.65:
         speed = AllReduceSpeed(tau, gradient)
+    elif form < 0.8:
+        speed = random_table(rng, least, workers)
     else:
         speed = random_fit(rng)
     one = _in_a_slot(speed, workers, batch, cluster.bandwidth[-1])
@@ -231,7 +235,24 @@ def random_job(
         utility=utility,
         min_workers=least,
         max_workers=workers,
+        max_servers=max(workers, 2) if isinstance(speed, FittedSpeed) else None,
         domain=str(rng.choice(cluster.levels)) if rng.random() < 0.15 else None,
+    )
+
+
+def random_table(rng: np.random.Generator, least: int, most: int) -> TableSpeed:
+    """A table of few points, any rates: more may be slower, and what is between is interpolated."""
+    servers = rng.choice([0, 1, 2, 3], size=3) if rng.random() < 0.7 else np.zeros(3, dtype=np.int64)
+    counts = [1, *servers[servers > 0].tolist()] if servers.any() else [0]
+    workers = sorted({least, most, int(rng.integers(1, most + 1))})
+    bandwidths = [None] if rng.random() < 0.5 else [10.0, 625.0]
+    return TableSpeed(
+        tuple(
+            SpeedPoint(w, s, float(rng.uniform(0.5, 5.0)), b)
+            for w in workers
+            for s in sorted(set(counts))
+            for b in bandwidths
+        )
     )
 
 
@@ -452,5 +473,6 @@ def jobs(draw: st.DrawFn, resources: int, slots: int, most_workers: int = 4, nam
         utility=utility,
         min_workers=least,
         max_workers=workers,
+        max_servers=workers if isinstance(speed, FittedSpeed) else None,
         restart_seconds=draw(st.sampled_from([0.0, 0.0, 0.0, 10.0])),
     )

@@ -23,7 +23,7 @@ def points(job: Job, cluster: Cluster, slot_seconds: float) -> list[tuple[float,
     """Return (samples, amount of each resource) of every configuration that the empty cluster might hold."""
     worker = np.array([job.worker_demand.get(r, 0.0) for r in cluster.resources])
     server = np.array([job.server_demand.get(r, 0.0) for r in cluster.resources])
-    workers, servers = job.speed.pairs(job.min_workers, job.most_workers, job.most_workers)
+    workers, servers = job.speed.pairs(job.min_workers, job.most_workers, job.max_servers)
     demanded = {**job.worker_demand, **(job.server_demand if servers.any() else {})}
     if any(amount > 0 and resource not in cluster.resources for resource, amount in demanded.items()):
         return []

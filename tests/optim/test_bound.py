@@ -167,7 +167,7 @@ def _kept(job: Job, cluster: Cluster) -> bool:
     if found is None:
         return True
     points = certificate.points(job, cluster, SLOT_SECONDS)
-    pairs = job.speed.pairs(job.min_workers, job.most_workers, job.most_workers)[0]
+    pairs = job.speed.pairs(job.min_workers, job.most_workers, job.max_servers)[0]
     return len(pairs) == len(found.configurations) and int(found.allowed.sum()) == len(points)
 
 

@@ -146,7 +146,7 @@ def check_schedule(answer: Answer) -> None:
         workers = placement.total_workers
         assert job.min_workers <= workers <= job.most_workers <= job.batch_size
         servers = placement.total_servers
-        pairs = job.speed.pairs(workers, workers, job.most_workers)
+        pairs = job.speed.pairs(workers, workers, job.max_servers)
         assert servers in pairs[1].tolist()
         if isinstance(job.speed, PaperSpeed):
             assert servers >= workers / job.speed.workers_per_server - 1e-6

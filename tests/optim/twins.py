@@ -109,12 +109,12 @@ def level_of(spots: list[Spot]) -> int:
     return next(level for level in range(len(spots[0].domains)) if len({spot.domains[level] for spot in spots}) == 1)
 
 
-def domains(spots: list[Spot], level: int, most_workers: int) -> list[list[Spot]]:
+def domains(spots: list[Spot], level: int, ask: Ask) -> list[list[Spot]]:
     """Machines of each domain of a level that has any; those of inner domains one after another, the roomiest first."""
 
     def room(spot: Spot, inner: int) -> int:
         some = [s for s in spots if s.domains[inner] == spot.domains[inner]]
-        return min(most_workers, sum(s.most_workers(0, most_workers) for s in some))
+        return min(ask.most_workers + ask.most_servers, sum(s.most_workers(0, ask.most_workers) for s in some))
 
     def turn(spot: Spot) -> tuple[int, ...]:
         """Rows before racks."""
@@ -131,7 +131,7 @@ def by_level(spots: list[Spot], ask: Ask, across: Callable[[list[Spot], Ask], li
     top = len(ask.samples) - 1
     for level in range(1, top + 1):
         faster = ask.samples[level] > (ask.samples[level + 1] if level < top else 0.0)
-        tried = [across(part, ask) for part in domains(spots, level, ask.most_workers)] if faster.any() else []
+        tried = [across(part, ask) for part in domains(spots, level, ask)] if faster.any() else []
         found.append([min(costs) for costs in zip(*tried, found[-1], strict=True)])
     return found
 

@@ -139,7 +139,7 @@ class _Checker:
             assert list(placement.machines) == sorted(set(placement.machines))
             total = placement.total_workers
             assert job.min_workers <= total <= job.most_workers, f"{job_id} runs with {total} workers"
-            assert placement.total_servers in job.speed.pairs(total, total, job.most_workers)[1].tolist()
+            assert placement.total_servers in job.speed.pairs(total, total, job.max_servers)[1].tolist()
             for machine, workers, servers in zip(placement.machines, placement.workers, placement.servers, strict=True):
                 assert min(workers, servers) >= 0
                 assert workers + servers > 0

@@ -14,23 +14,33 @@ from slotwise.events import Admit, record
 from slotwise.model.cluster import Cluster, Machine
 from slotwise.model.job import Job
 from slotwise.model.schedule import Reason
-from slotwise.model.speed import AllReduceSpeed, PaperSpeed, SpeedModel
+from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed, SpeedModel
+from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
 
 SLOT_SECONDS = 10.0
 HORIZON = 8
+
+_POINTS = tuple(SpeedPoint(w, s, w * s / (w + s + w * w / 6.0), b) for w in (1, 5) for s in (1, 3) for b in (1.0, 10.0))
 
 _amounts = st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0, 2.0])
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
+    racks = draw(st.sampled_from([None, ["a"], ["a", "b"]]))
     listed = [
-        Machine(f"m{i}", {"gpu": draw(st.sampled_from([0.0, 1.0, 2.0, 4.0])), "cpu": draw(st.sampled_from([1.0, 4.0]))})
+        Machine(
+            f"m{i}",
+            {"gpu": draw(st.sampled_from([0.0, 1.0, 2.0, 4.0])), "cpu": draw(st.sampled_from([1.0, 4.0]))},
+            {} if racks is None else {"rack": draw(st.sampled_from(racks))},
+        )
         for i in range(draw(st.integers(1, 5)))
     ]
     between = draw(st.sampled_from([1.0, 10.0]))
-    return Cluster.of(listed, (10.0, between))
+    if racks is None:
+        return Cluster.of(listed, (10.0, between))
+    return Cluster.of(listed, (10.0, draw(st.sampled_from([between, 10.0])), between), ("machine", "rack", "cluster"))
 
 
 @st.composite
@@ -43,6 +53,8 @@ def jobs(draw: st.DrawFn, index: int, restarts: bool) -> Job:
         st.one_of(
             st.just(AllReduceSpeed(1.0, gradient)),
             st.sampled_from([0.5, 1.0, 1.5, 3.0, 20.0]).map(lambda g: PaperSpeed(1.0, gradient, g)),
+            st.sampled_from([0.0, 0.1, 1.0]).map(lambda c: FittedSpeed(0.1, 1.0, gradient / 10.0, c, c / 10.0, 10.0)),
+            st.just(TableSpeed(_POINTS)).filter(lambda _: least <= 5),
         )
     )
     worth: list[Utility] = [Sigmoid(50.0, 0.5, 3.0), Sigmoid(9.0, 6.0, 1.0), Linear(20.0, 5.0), Deadline(7.0, 2.0)]
@@ -62,6 +74,7 @@ def jobs(draw: st.DrawFn, index: int, restarts: bool) -> Job:
         max_workers=most,
         requested_workers=draw(st.one_of(st.none(), st.integers(least, most))),
         restart_seconds=draw(st.sampled_from([0.0, 3.0])) if restarts else 0.0,
+        domain=draw(st.sampled_from([None, None, "machine", "rack", "cluster"])),
     )
 
 

@@ -164,7 +164,7 @@ def _document(fit: Fit) -> str:
         f"{fit.measured.skipped} failed runs skipped",
         f"# leave-one-out error {fit.leave_one_out_error:.1%} of the seconds of an iteration, in sample "
         f"{fit.in_sample_error:.1%}",
-        f"# measured: {told}",
+        f"# measured: {told}; beyond, it is extrapolated (maxWorkers, maxServers)",
         *(f"# warning: {warning.removeprefix(fit.measured.label + ': ')}" for warning in fit.warnings),
         "speed:",
         f"  kind: {kind}",

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 from slotwise.model.speed import Configurations, SpeedModel
-from slotwise.model.table import TableSpeed
 from slotwise.model.utility import Utility
 from slotwise.units import LARGEST_AMOUNT
 
@@ -51,8 +50,7 @@ class Job:
         Workers of a slot in which it runs, 1 <= min <= max <= batch_size. Equal: a gang of fixed size.
         ``max_workers`` None: as many as the batch has samples.
     max_servers : int, optional
-        Servers at most, >= 1. None: where the speed model leaves their number open, as many as ``max_workers``, or as
-        a table was measured with.
+        Servers at most, >= 1. None: where the speed model leaves their number open, as many as it thinks of.
     domain : str, optional
         Locality level whose bounds it may never cross: ``"machine"``, ``"rack"`` ...; None: it may spread over the
         cluster.
@@ -109,15 +107,15 @@ class Job:
             refuse("max_servers", f"in 1 ... {LARGEST_WORKERS}", self.max_servers)
         if self.domain is not None and not self.domain:
             refuse("domain", "the name of a locality level", self.domain)
-        servers = self._pairs(self.most_workers, self.most_workers)[1]
+        servers = self.speed.pairs(self.most_workers, self.most_workers, self.max_servers)[1]
         if len(servers) and servers.max() > LARGEST_WORKERS:
             refuse(f"the servers of {self.most_workers} workers", f"at most {LARGEST_WORKERS}", int(servers.max()))
         if self.max_servers is not None:
-            servers = self._pairs(self.min_workers, self.min_workers)[1]
+            servers = self.speed.pairs(self.min_workers, self.min_workers, self.max_servers)[1]
             if len(servers) and servers.min() > self.max_servers:
                 bound = f">= the servers of {self.min_workers} workers ({int(servers.min())})"
                 refuse("max_servers", bound, self.max_servers)
-        if not len(self._pairs(self.min_workers, self.most_workers)[0]):
+        if not len(self.speed.pairs(self.min_workers, self.most_workers, self.max_servers)[0]):
             # Only a table has none: it knows no speed beyond what was measured.
             bound = f"one of {self.min_workers} ... {self.most_workers} workers"
             if self.max_servers is not None:
@@ -136,16 +134,6 @@ class Job:
         assert self.max_workers is not None  # set in __post_init__
         return self.max_workers
 
-    def _pairs(self, least: int, most: int) -> tuple[Ints, Ints]:
-        if self.max_servers is not None:
-            servers = self.max_servers
-        elif isinstance(self.speed, TableSpeed):
-            # What is fastest may have many more servers than workers; that it was measured says that it is meant.
-            servers = self.speed.measured_servers[-1]
-        else:
-            servers = self.most_workers
-        return self.speed.pairs(least, most, servers)
-
     def configurations(self, bandwidth: Mapping[str, float], slot_seconds: float) -> Configurations:
         """Return what the job may run with in a slot, and how much it then trains.
 
@@ -162,7 +150,7 @@ class Job:
             Of pairs that the speed model leaves open, those that are of use at some level: no other pair trains as
             much with no more workers and no more servers.
         """
-        workers, servers = self._pairs(self.min_workers, self.most_workers)
+        workers, servers = self.speed.pairs(self.min_workers, self.most_workers, self.max_servers)
         if self.max_servers is not None:
             few = servers <= self.max_servers
             workers, servers = workers[few], servers[few]

@@ -63,15 +63,16 @@ class Configurations:
 class SpeedModel(Protocol):
     """What a job may run with, and how fast it then trains."""
 
-    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return the (workers, servers) that a job may run with.
 
         Parameters
         ----------
         least, most : int
             Workers, 1 <= least <= most.
-        most_servers : int
-            Servers at most where the model leaves their number open, >= 1; a model that sets it takes no notice.
+        most_servers : int, optional
+            Servers at most where the model leaves their number open, >= 1; a model that sets it takes no notice. None:
+            what the model thinks is enough.
 
         Returns
         -------
@@ -97,6 +98,8 @@ class SpeedModel(Protocol):
 
 _EVERY = 48
 """Counts up to this are all tried where workers and servers are chosen freely."""
+_ENOUGH = 64
+"""Servers of a free choice at most, unless there are more workers: measured jobs gain nothing from as many."""
 _COARSER = 16
 """Beyond, they grow by steps of a sixteenth: as close to any best count as measured speeds are to the truth."""
 
@@ -160,7 +163,7 @@ class PaperSpeed:
         """Return ceil(W / gamma), at least 1; a quotient within 1e-9 of a whole number is that number."""
         return _servers(workers, self.workers_per_server)
 
-    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return one server count for each worker count."""
         workers = np.arange(least, most + 1, dtype=np.int64)
         return workers, self.servers(workers)
@@ -190,7 +193,7 @@ class AllReduceSpeed:
         _within("seconds_per_sample", self.seconds_per_sample, 1 / LARGEST)
         _within("gradient_mb", self.gradient_mb, 0.0)
 
-    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return every worker count, without servers."""
         workers = np.arange(least, most + 1, dtype=np.int64)
         return workers, np.zeros_like(workers)
@@ -245,10 +248,10 @@ class FittedSpeed:
         if self.workers_per_server is not None:
             _within("workers_per_server", self.workers_per_server, 0.001)
 
-    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return every pair of a free choice, see ``counts``; with a ratio, one server count for each worker count."""
         if self.workers_per_server is None:
-            return _free(least, most, most_servers)
+            return _free(least, most, max(most, _ENOUGH) if most_servers is None else most_servers)
         workers = np.arange(least, most + 1, dtype=np.int64)
         return workers, _servers(workers, self.workers_per_server)
 
@@ -299,7 +302,7 @@ class FittedAllReduce:
         if self.bandwidth is not None:
             _within("bandwidth", self.bandwidth, 1 / LARGEST)
 
-    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return every worker count, without servers."""
         workers = np.arange(least, most + 1, dtype=np.int64)
         return workers, np.zeros_like(workers)

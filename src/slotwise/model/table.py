@@ -116,10 +116,10 @@ class TableSpeed:
         """Server counts that were measured, rising; (0,) without servers."""
         return tuple(sorted({point.servers for point in self.points}))
 
-    def pairs(self, least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
+    def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return the pairs with a known speed: the measured counts, and those between that ``counts`` has."""
         worker = _between(self.measured_workers, least, most)
-        server = _between(self.measured_servers, 0, most_servers)
+        server = _between(self.measured_servers, 0, self.measured_servers[-1] if most_servers is None else most_servers)
         workers, servers = np.tile(worker, len(server)), np.repeat(server, len(worker))
         known = np.zeros(len(workers), dtype=np.bool_)
         for _, grid in self._grids:

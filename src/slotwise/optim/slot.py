@@ -701,11 +701,11 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
 
 
 @_compiled
-def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, most_workers: int) -> _Listed:
+def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, most: int) -> _Listed:
     """Return the machines of one domain, in the order in which equals are taken.
 
-    Domains within it come one after another, those with the most room first: what costs the same everywhere is then put
-    into as few of them as can be.
+    Domains within it come one after another, those with the most room first, in workers, of which no more than ``most``
+    count: what costs the same everywhere is then put into as few of them as can be.
     """
     if level == 1:
         return _Listed(
@@ -723,7 +723,7 @@ def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, m
         room = np.zeros(domain[end - 1] - start + 1, dtype=np.int64)
         for i in range(begin, end):
             # More room than the job can use is no better.
-            room[domain[i] - start] = min(room[domain[i] - start] + listed.fits[i], most_workers)
+            room[domain[i] - start] = min(room[domain[i] - start] + listed.fits[i], most)
         order = order[np.argsort(domain[order], kind="mergesort")]
         order = order[np.argsort(-room[domain[order] - start], kind="mergesort")]
     return _Listed(
@@ -763,7 +763,7 @@ def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bo
         end = _end(view, level, listed, begin)
         # What one machine holds is there already, at the level of the machine.
         if end > begin + 1 or listed.weights[begin] > 1 or level == len(ask.samples) - 1:
-            part = _part(view, level, listed, begin, end, ask.most_workers)
+            part = _part(view, level, listed, begin, end, ask.most_workers + ask.most_servers)
             if exact:
                 _across_exactly(part, ask, here)
             else:
@@ -895,7 +895,8 @@ def _place(
     if level == 0:
         machines = listed.machines[where[k] : where[k] + 1]
         return machines, ask.workers[k : k + 1], ask.servers[k : k + 1]
-    part = _part(view, level, listed, where[k], _end(view, level, listed, where[k]), ask.most_workers)
+    end = _end(view, level, listed, where[k])
+    part = _part(view, level, listed, where[k], end, ask.most_workers + ask.most_servers)
     workers_at = np.zeros(len(part.machines), dtype=np.int64)
     servers_at = np.zeros(len(part.machines), dtype=np.int64)
     if exact:

@@ -14,8 +14,8 @@ workersPerServer    workers that one parameter server serves, for the kinds pape
 worker, server      ``{resources: {cpu: 4, memory: 16Gi, gpu: 1}}``; ``nvidia.com/gpu`` is ``gpu``
 minWorkers          1 unless given
 maxWorkers          ``batchSize`` unless given, at most 10,000; with a table at most the most measured
-maxServers          servers at most where their number is open: ``maxWorkers`` unless given; with a
-                    table the most measured
+maxServers          servers at most where their number is open: 64, or ``maxWorkers`` if that is more, unless
+                    given; with a table the most measured
 domain              locality level whose bounds the job may never cross: ``machine``, ``rack`` or another
                     one of the cluster file; the whole cluster unless given
 requestedWorkers    what the job's owner asked for, for policies that do not scale jobs; optional
