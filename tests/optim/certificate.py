@@ -29,15 +29,15 @@ def points(job: Job, cluster: Cluster, slot_seconds: float) -> list[tuple[float,
         return []
     found = []
     slack = 1e-6 * np.maximum(1.0, cluster.capacity)
-    for name, bandwidth, domain in zip(cluster.levels, cluster.bandwidth, cluster.domains, strict=True):
-        rates = job.speed.samples_per_second(workers, servers, job.batch_size, bandwidth)
+    allowed = cluster.levels.index(job.domain) + 1 if job.domain in cluster.levels else len(cluster.levels)
+    for level, domain in enumerate(cluster.domains[: allowed if job.domain in (None, *cluster.levels) else 0]):
+        slower = cluster.bandwidth[level:allowed]
+        rates = np.max([job.speed.samples_per_second(workers, servers, job.batch_size, b) for b in slower], axis=0)
         parts = [(cluster.capacity + slack)[domain == one].sum(axis=0) for one in set(domain.tolist())]
         for k in range(len(workers)):
             amount = workers[k] * worker + servers[k] * server
             if any((amount <= part).all() for part in parts):
                 found.append((float(rates[k]) * slot_seconds, amount))
-        if job.domain == name:
-            break
     return [(samples, amount) for samples, amount in found if samples > 0]
 
 

@@ -158,8 +158,9 @@ class _Checker:
     def _samples(self, job_id: str, placement: Placement) -> float:
         job = self.arrived[job_id]
         level = self.cluster.level(placement.machines)
-        assert job.domain is None or level <= self.cluster.levels.index(job.domain)
-        bandwidth = self.cluster.bandwidth[level]
-        workers, servers = np.array([placement.total_workers]), np.array([placement.total_servers])
+        widest = len(self.cluster.levels) - 1 if job.domain is None else self.cluster.levels.index(job.domain)
+        assert level <= widest, f"{job_id} leaves its {job.domain}"
+        counts = np.array([placement.total_workers]), np.array([placement.total_servers])
+        slower = self.cluster.bandwidth[level : widest + 1]
         seconds = self.slot_seconds - (job.restart_seconds if job_id in self.moved else 0.0)
-        return float(job.speed.samples_per_second(workers, servers, job.batch_size, bandwidth)[0]) * seconds
+        return max(float(job.speed.samples_per_second(*counts, job.batch_size, b)[0]) for b in slower) * seconds

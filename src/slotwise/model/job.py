@@ -147,8 +147,8 @@ class Job:
         Returns
         -------
         Configurations
-            Of pairs that the speed model leaves open, those that are of use at some level: no other pair trains as
-            much with no more workers and no more servers.
+            No slower at a level than at those above. Of pairs that the speed model leaves open, those that are of use
+            at some level: no other pair trains as much with no more workers and no more servers.
         """
         workers, servers = self.speed.pairs(self.min_workers, self.most_workers, self.max_servers)
         if self.max_servers is not None:
@@ -161,6 +161,8 @@ class Job:
             if inside:
                 samples[row] = self.speed.samples_per_second(workers, servers, self.batch_size, speed) * seconds
             inside = inside and level != self.domain
+        # Measurements scatter: what lies in a smaller domain lies in the larger one as well, and is no slower for it.
+        samples = np.maximum.accumulate(samples[::-1], axis=0)[::-1]
         full = Configurations(workers, servers, samples)
         return full if len(np.unique(workers)) == len(workers) else full.only(_useful(full))
 
