@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import yaml
+
 import slotwise
+from slotwise.cli import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,6 +39,27 @@ def test_python_of_the_readme_runs(tmp_path: Path) -> None:
     for block in blocks:
         run = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
+
+
+def test_what_the_readme_shows_of_fit_and_quote_is_what_they_print(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (ROOT / "README.md").read_text()
+    shown = readme[readme.index("slotwise fit examples/speeds.csv") : readme.index("Costs are in the unit of utility")]
+    printed = ""
+    for command in re.findall(r"slotwise ((?:fit|quote) .*)", shown):
+        words = [str(ROOT / word) if word.startswith("examples/") else word for word in command.split()]
+        assert main(words) == 0
+        printed += capsys.readouterr().out
+    lines = [line.rstrip() for line in shown.splitlines() if line.strip() and not line.startswith(("$", "```", "…"))]
+    printed_lines = [line.rstrip() for line in printed.splitlines()]
+    assert len(lines) > 10
+    for line in lines[1:]:
+        assert line in printed_lines
+
+
+def test_the_example_of_a_fitted_job_is_what_fit_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", str(ROOT / "examples/speeds.csv")]) == 0
+    fitted = yaml.safe_load(capsys.readouterr().out)["speed"]
+    assert yaml.safe_load((ROOT / "examples/fitted.yaml").read_text())["spec"]["speed"] == fitted
 
 
 def test_every_public_name_can_be_imported() -> None:

@@ -192,7 +192,10 @@ def test_grouping_untouched_machines_changes_nothing(seed: int) -> None:
     for costs, place in ((sweep_costs, sweep_place), (exact_costs, exact_place)):
         found, wanted = costs(view, 0, case.ask, case.prices), costs(other, 0, case.ask, case.prices)
         for level in range(len(found)):
-            assert np.array_equal(found[level], wanted[level])
+            if costs is sweep_costs:
+                assert np.array_equal(found[level], wanted[level])
+            else:  # the exact program adds up in another order
+                assert close(found[level], wanted[level].tolist())
             for k in np.flatnonzero(np.isfinite(found[level])).tolist():
                 choice = level * len(case.ask.workers) + k
                 grouped = place(view, 0, case.ask, choice, case.prices)
