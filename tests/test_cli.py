@@ -227,7 +227,7 @@ def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str]
         ([*PAPER, "--prices", "high"], "prices must be learnt, learnt=X, literal or scale=X, got 'high'"),
         ([*PAPER, "--prices", "scale=0"], "prices scale must be > 0 and finite, got 0.0"),
         ([*PAPER, "--solver", "best"], "solver must be one of sweep, exact, reference, got 'best'"),
-        ([*PAPER, "--grid", "0"], "grid must be >= 1, got 0"),
+        ([*PAPER, "--grid", "0"], "grid must be in 1 ... 1000000, got 0"),
         ([*PAPER, "--cluster-share", "0"], "cluster share must be > 0 and <= 1, got 0.0"),
         ([*PAPER, "--events", "/nowhere/run.jsonl"], "--events must be a file that can be written"),
         (["simulate", "--workload", "nowhere.csv"], "--workload must be paper, google or a file, got 'nowhere.csv'"),

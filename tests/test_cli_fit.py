@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from slotwise.cli import main
+from slotwise.workloads import jobs
 
 ROOT = Path(__file__).parents[1]
 
@@ -96,8 +97,8 @@ def test_warnings_go_to_standard_error_and_into_the_comments(
     path.write_text("workers,servers,samples/s,batch\n" + "".join(f"{w},1,{9 + w % 3},64\n" for w in range(1, 12)))
     assert main(["fit", str(path)]) == 0
     captured = capsys.readouterr()
-    assert "slotwise: one: per_server cannot be told from overhead" in captured.err
-    assert "# warning: per_server cannot be told from overhead" in captured.out
+    assert "slotwise: one: perServer cannot be told from overhead" in captured.err
+    assert "# warning: perServer cannot be told from overhead" in captured.out
 
 
 def test_out_is_written_whole(capsys: pytest.CaptureFixture[str], rows: Path, tmp_path: Path) -> None:
@@ -139,3 +140,42 @@ def test_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     path.write_text("workers,servers,samples_per_second,batch\n1,1,-1,64\n")
     assert f"{path}:2: samples_per_second must be a number >= 0, got -1" in refused(capsys, str(path))
     assert "there is none" in refused(capsys, str(tmp_path / "none.csv"))
+
+
+def test_out_is_no_file_of_the_folder_that_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    folder.mkdir()
+    profile = folder / "placements-a.csv"
+    rows = [
+        f"{place},{b},{0.1 + 0.01 * b + 0.02 * len(place)},0.01" for place in ("1", "2", "11", "111") for b in (1, 2)
+    ]
+    profile.write_text("placement,local_bsz,step_time,sync_time\n" + "\n".join(rows) + "\n")
+    before = profile.read_text()
+    assert "must not be a file that is read" in refused(capsys, str(folder), "--out", str(profile))
+    assert profile.read_text() == before
+
+
+def test_links_that_go_round_in_a_circle_are_one_line(
+    capsys: pytest.CaptureFixture[str], rows: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    for name in ("loop.yaml", "loop.svg"):
+        (tmp_path / name).symlink_to(tmp_path / name)
+    refused(capsys, str(rows), "--out", str(tmp_path / "loop.yaml"), "--plot", str(tmp_path / "loop.svg"))
+
+
+def test_a_file_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "must be in a file or a folder that is named" in refused(capsys, "")
+
+
+def test_what_is_printed_goes_into_a_job_file(capsys: pytest.CaptureFixture[str], rows: Path, tmp_path: Path) -> None:
+    assert main(["fit", str(rows)]) == 0
+    first, second = capsys.readouterr().out.split("---\n")
+    head = "apiVersion: slotwise/v1\nkind: TrainingJob\nmetadata: {name: a}\nspec:\n  epochs: 1\n  samples: 9\n"
+    rest = "  batchSize: 64\n  worker: {resources: {gpu: 1}}\n"
+    for text, servers in ((first, "  server: {resources: {cpu: 1}}\n"), (second, "")):
+        path = tmp_path / "job.yaml"
+        path.write_text(head + text + rest + servers)
+        (job,) = jobs.read(path, slot_seconds=60.0).jobs
+        assert job.most_workers == (4 if servers else 8)
+        assert job.max_servers == (3 if servers else None)

@@ -99,8 +99,10 @@ def test_a_job_of_a_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         (["--workers", "0"], "--workers must be in 1 ... the batch size (32), got 0"),
         (["--horizon", "0"], "--horizon must be >= 1, got 0"),
         (["--solver", "reference"], "--solver of a quote must be one of sweep, exact, got 'reference'"),
+        (["--prices", "literal"], "prices of a quote must be learnt, learnt=X or scale=X, got 'literal'"),
+        (["--prices", "scale=1.7e308"], "prices must leave costs finite, got 'scale=1.7e308'"),
         (["--prices", "cheap"], "prices must be learnt, learnt=X, literal or scale=X, got 'cheap'"),
-        (["--grid", "0"], "grid must be >= 1, got 0"),
+        (["--grid", "0"], "grid must be in 1 ... 1000000, got 0"),
         (["--horizon", "999999999"], "slots x machines x resources must be <= 500000000"),
     ],
 )
@@ -115,6 +117,9 @@ def test_bad_options_are_one_line(
 
 
 def test_what_is_no_job_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "none.yaml", "the job file must exist"), (Path(CLUSTER), "job")):
+    for path, message in (
+        (tmp_path / "none.yaml", "the job file must exist"),
+        (Path(CLUSTER), "must be in one of the formats"),
+    ):
         assert main(["quote", str(path), "--cluster", "4x8"]) == 2
         assert message in capsys.readouterr().err

@@ -34,7 +34,8 @@ def test_demo_prints_a_table_and_writes_its_summary(tmp_path: Path) -> None:
 
 
 def test_python_of_the_readme_runs(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    pages = (ROOT / "README.md").read_text() + (ROOT / "docs/library.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     assert blocks
     for block in blocks:
         run = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -122,3 +122,13 @@ def test_refuses_with_value_and_bound(changed: dict[str, object], message: str) 
     with pytest.raises(InvalidInput) as caught:
         quote(gang("a", 1), machines({"gpu": 1.0}), **({"slot_seconds": 1.0, "horizon": 3} | changed))  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+def test_the_default_horizon_is_what_the_job_takes_on_this_cluster() -> None:
+    """One GPU in place of the batch's 256: two days, beyond a day and twice what many workers would take."""
+    job = elastic("long", 2 * 86_400.0, 256, utility=Linear(1e6, 1e6))
+    found = quote(job, machines({"gpu": 1.0}), slot_seconds=3600.0)
+    assert found.horizon == 96
+    assert found.plan is not None
+    assert found.plan.schedule.completion == 47
+    assert quote(job, machines({"gpu": 256.0}), slot_seconds=3600.0).horizon == 24

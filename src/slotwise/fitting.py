@@ -99,8 +99,15 @@ def fit(measured: Measured) -> Fit:
     Raises
     ------
     InvalidInput
-        If there are fewer configurations than coefficients, or some rows have a bandwidth and others none.
+        If there is no row, there are fewer configurations than coefficients, or some rows have a bandwidth and others
+        none.
+    SolverFailed
+        If HiGHS ends without a solution.
     """
+    if not len(measured):
+        raise InvalidInput(
+            f"{measured.label}: must have a row with a speed > 0, got {measured.skipped} failed runs and no other"
+        )
     links, reference = _links(measured)
     advice = dict(_ALL_REDUCE if measured.all_reduce else _SERVERS)
     if measured.all_reduce and reference is None:
@@ -109,23 +116,27 @@ def fit(measured: Measured) -> Fit:
     quantities = _quantities(measured, links, reference)
     scaled = np.column_stack([quantities[name] for name in advice]) / measured.seconds[:, None]
     facts = np.column_stack([measured.workers, measured.servers, measured.batch, links])
-    groups = np.unique(facts, axis=0, return_inverse=True)[1].ravel() if len(facts) else np.empty(0, dtype=np.int64)
-    folds = int(groups.max()) + 1 if len(groups) else 0
+    groups = np.unique(facts, axis=0, return_inverse=True)[1].ravel()
+    folds = int(groups.max()) + 1
     if folds < len(advice):
         raise InvalidInput(
             f"{measured.label}: distinct configurations measured must be >= {len(advice)}, one for each coefficient "
-            f"({', '.join(advice)}), got {folds} in {len(measured)} rows ({measured.skipped} failed ones skipped)"
+            f"({', '.join(map(_field, advice))}), got {folds} in {len(measured)} rows ({measured.skipped} failed ones "
+            "skipped)"
         )
     kept, warnings = _identified(scaled, advice)
     coefficients = _Deviations(scaled[:, kept]).solve()
     names = list(advice)
-    if measured.all_reduce and not any(c > 0 for c, j in zip(coefficients, kept, strict=True) if j < _OWN):
+    for dropped in (("transfer", "sync"), ("per_worker",)):
+        if not measured.all_reduce or any(c > 0 for c, j in zip(coefficients, kept, strict=True) if j < _OWN):
+            break
         # One worker alone would take no time at all.
-        kept = [j for j in kept if names[j] not in ("transfer", "sync")]
+        kept = [j for j in kept if names[j] not in dropped]
         coefficients = _Deviations(scaled[:, kept]).solve()
+        listed = " and ".join(_field(name) for name in dropped)
+        verb, them = ("are", "them") if len(dropped) > 1 else ("is", "it")
         warnings.append(
-            "transfer and sync are 0: with them these rows leave nothing to one worker alone; measure "
-            f"{advice['overhead']}"
+            f"{listed} {verb} 0: with {them} these rows leave nothing to one worker alone; measure {advice['overhead']}"
         )
     if measured.all_reduce and measured.workers.min() > 1:
         warnings.append(
@@ -183,6 +194,12 @@ def _quantities(measured: Measured, links: Floats, reference: float | None) -> M
     return shared | {"transfer": scale * workers / servers, "per_server": scale * servers, "per_worker": workers}
 
 
+def _field(name: str) -> str:
+    """Return a coefficient's name in job files."""
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
 class _Deviations:
     """The linear program over some rows, solved again with others left out.
 
@@ -210,22 +227,17 @@ class _Deviations:
         upper, total = self.upper, self.total
         if out is not None:
             upper, total = np.where(out, 0.0, upper), total - self.scaled[out].sum(axis=0)
+        # Anew each time: of several best answers, that from where the last solve ended would be the one that fits the
+        # rows left out.
+        self.program.forget()
         self.program.set_upper(upper)
         self.program.set_rows(self.constraints, self.open, total)
-        try:
-            duals = self._duals()
-        except SolverFailed:
-            # From where the last solve ended HiGHS gives up on one in some thousands; from nothing it does not.
-            self.program.forget()
-            duals = self._duals()
-        coefficients: Floats = np.maximum(duals, 0.0) / self.sizes
-        return coefficients
-
-    def _duals(self) -> Floats:
         solution = self.program.solve()
         if solution.status is not Status.OPTIMAL or len(solution.duals) != len(self.total):
             raise SolverFailed(f"HiGHS ended with {solution.status.value} at fitting {len(self.total)} coefficients")
-        return solution.duals
+        duals = solution.duals
+        coefficients: Floats = np.maximum(duals, 0.0) / self.sizes
+        return coefficients
 
 
 def _left_out(scaled: Floats, groups: Ints) -> float:
@@ -250,14 +262,15 @@ def _identified(scaled: Floats, advice: Mapping[str, str]) -> tuple[list[int], l
     warnings: list[str] = []
     for j, name in enumerate(names):
         if lengths[j] == 0:
-            warnings.append(f"{name} is 0: no row says anything of it; measure {advice[name]}")
+            warnings.append(f"{_field(name)} is 0: no row says anything of it; measure {advice[name]}")
             continue
         twin = next((i for i in kept if np.linalg.norm(unit[:, j] - unit[:, i]) <= _ALIKE), None)
         if twin is None:
             kept.append(j)
         else:
             warnings.append(
-                f"{name} cannot be told from {names[twin]}, which holds both, and is 0; measure {advice[name]}"
+                f"{_field(name)} cannot be told from {_field(names[twin])}, which holds both, and is 0; measure "
+                f"{advice[name]}"
             )
     loose = []
     for j in kept:
@@ -267,7 +280,8 @@ def _identified(scaled: Floats, advice: Mapping[str, str]) -> tuple[list[int], l
             if np.linalg.norm(rest) <= _CLOSE:
                 loose.append(names[j])
     if loose:
-        listed = ", ".join(loose[:-1]) + f" and {loose[-1]}" if len(loose) > 1 else loose[0]
+        fields = [_field(name) for name in loose]
+        listed = ", ".join(fields[:-1]) + f" and {fields[-1]}" if len(fields) > 1 else fields[0]
         todo = "; ".join(dict.fromkeys(advice[name] for name in loose))
         warnings.append(f"{listed} can hardly be told apart and may be off one by one; measure {todo}")
     return kept, warnings

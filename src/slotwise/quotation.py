@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +20,12 @@ from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.slot import exact_costs, sweep_costs
 from slotwise.optim.solver import Exact, Sweep
 
-__all__ = ["SOLVERS", "Quote", "Size", "quote"]
+__all__ = ["MOST_CELLS", "SOLVERS", "Quote", "Size", "quote"]
 
+_DAY_SECONDS = 86_400.0
+_LONGEST_SECONDS = 30 * _DAY_SECONDS
+MOST_CELLS = 500_000_000
+"""Slots x machines x resources of a quote at most: its ledger takes 8 bytes for each."""
 _SOLVERS = {"sweep": (Sweep, sweep_costs), "exact": (Exact, exact_costs)}
 SOLVERS = tuple(_SOLVERS)
 """Solvers that a quote may use."""
@@ -35,7 +40,8 @@ class Size:
     workers, servers : int
         How many.
     level : str
-        Level of locality: all of them within one such domain.
+        Level of locality: all of them within one such domain. Where a narrower one gains nothing, a size that is not
+        useful has the widest.
     samples_per_second : float
         How fast the job trains, slots whole.
     slot_cost : float
@@ -102,7 +108,7 @@ def quote(
     cluster: Cluster,
     *,
     slot_seconds: float,
-    horizon: int,
+    horizon: int | None = None,
     prices: str = "scale=1",
     slot_solver: str = "sweep",
     grid: int = 500,
@@ -117,10 +123,11 @@ def quote(
         The machines.
     slot_seconds : float
         Length of a slot, > 0.
-    horizon : int
-        Slots to look at, >= 1.
+    horizon : int, optional
+        Slots to look at, >= 1; by default the larger of 24 hours and twice what the job takes alone on the cluster, of
+        which at most 30 days count.
     prices : str
-        As for ``simulate``; ``scale=X``: an empty machine costs X a slot.
+        ``scale=X``: an empty machine costs X a slot; or ``learnt``, ``learnt=X``, see ``simulate``.
     slot_solver : str
         ``"sweep"`` or ``"exact"``.
     grid : int
@@ -137,19 +144,33 @@ def quote(
     >>> speed = slotwise.FittedSpeed(0.02, 0.001, 0.1, 0.005, 0.0)
     >>> job = slotwise.Job("a", 0, 1e6, 256, {"gpu": 1}, speed, slotwise.Sigmoid(50, 0.1, 6), {"cpu": 4})
     >>> cluster = slotwise.Cluster.uniform(machines=4, gpu=8, cpu=64)
-    >>> found = slotwise.quote(job, cluster, slot_seconds=600, horizon=24)
+    >>> found = slotwise.quote(job, cluster, slot_seconds=600)
     >>> found.plan.schedule.completion
     0
     """
-    if horizon < 1:
+    if horizon is not None and horizon < 1:
         raise InvalidInput(f"horizon must be >= 1, got {horizon}")
+    if prices == "literal":
+        raise InvalidInput(
+            "prices of a quote must be learnt, learnt=X or scale=X, got 'literal': no other job is known"
+        )
     if not (math.isfinite(slot_seconds) and slot_seconds > 0):
         raise InvalidInput(f"slot_seconds must be > 0 and finite, got {slot_seconds!r}")
     if slot_solver not in _SOLVERS:
         raise InvalidInput(f"solver of a quote must be one of {', '.join(SOLVERS)}, got {slot_solver!r}")
     solver, costs_of = _SOLVERS[slot_solver]
     now = replace(job, arrival=0)
-    request = Surveyor(cluster, slot_seconds).survey(now, horizon)
+    surveyor = Surveyor(cluster, slot_seconds)
+    if horizon is None:
+        longest = min(surveyor.survey(now, 1).fewest_slots, math.ceil(_LONGEST_SECONDS / slot_seconds))
+        horizon = max(math.ceil(_DAY_SECONDS / slot_seconds), 2 * longest)
+    cells = horizon * cluster.capacity.size
+    if cells > MOST_CELLS:
+        raise InvalidInput(
+            f"slots x machines x resources must be <= {MOST_CELLS}, got {horizon} x {len(cluster)} x "
+            f"{len(cluster.resources)}; use a longer slot or a shorter horizon"
+        )
+    request = surveyor.survey(now, horizon)
     calibrated = calibration(prices, cluster, [] if request.reason else [request.bid], horizon)
     planner = Planner(solver(), grid=grid)
     if request.reason is Reason.NEVER_FITS or not request.held.any():
@@ -158,7 +179,13 @@ def quote(
     at = calibrated.observe(request.bid, idle=True)
     costs = costs_of(ledger.view, 0, request.ask, at)
     useful = solver().curves(ledger, 0, 1, request, at).choices
-    sizes = _sizes(request, cluster, slot_seconds, costs, useful)
+    levels = {}
+    for choice in useful.tolist():
+        placement = solver().place(ledger, 0, request, choice, at)
+        levels[choice] = cluster.level(placement.machines)
+    sizes = _sizes(request, cluster, slot_seconds, costs, levels)
+    if not sizes or not all(math.isfinite(size.cost) for size in sizes):
+        raise InvalidInput(f"prices must leave costs finite, got {prices!r}")
     if request.reason is not None:
         return Quote(now, cluster, slot_seconds, horizon, sizes, None, request.reason, request.detail)
     plan = planner.plan(request, ledger, at, at_least=-math.inf)
@@ -171,27 +198,28 @@ def _sizes(
     cluster: Cluster,
     slot_seconds: float,
     costs: npt.NDArray[np.float64],
-    useful: npt.NDArray[np.int64],
+    useful: Mapping[int, int],
 ) -> tuple[Size, ...]:
+    """Return the sizes; ``useful`` has the choices of the curve, and the level at which each is placed."""
     ask = request.ask
-    chosen = set(useful.tolist())
     found = []
     for k, (workers, servers) in enumerate(zip(ask.workers.tolist(), ask.servers.tolist(), strict=True)):
         for level, name in enumerate(cluster.levels):
             samples, cost = float(ask.samples[level, k]), float(costs[level, k])
             if not (samples > 0 and math.isfinite(cost)):
                 continue
+            choice = level * len(ask.workers) + k
             slots = request.workload / samples
             found.append(
                 Size(
                     workers,
                     servers,
-                    name,
+                    cluster.levels[useful[choice]] if choice in useful else name,
                     samples / slot_seconds,
                     cost,
                     slots * slot_seconds,
                     slots * cost,
-                    level * len(ask.workers) + k in chosen,
+                    choice in useful,
                 )
             )
     return tuple(found)
@@ -200,7 +228,8 @@ def _sizes(
 def _answer(request: Request, plan: Plan | None) -> tuple[Reason | None, str]:
     if request.bid.utility <= 0:
         first = request.fewest_slots - 1
-        return Reason.NO_TIME_LEFT, f"worth nothing in slot {first}, when it could finish at the earliest"
+        detail = f"worth nothing at the end of slot {first}, when it could finish at the earliest"
+        return Reason.NO_TIME_LEFT, detail
     if plan is None:
         return Reason.HORIZON_ENDS, f"no schedule trains it before slot {request.end}"
     if plan.payoff <= 0:

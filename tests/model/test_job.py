@@ -155,11 +155,11 @@ def test_a_worker_without_gpu_is_a_worker() -> None:
         ({"domain": ""}, "job 'a': domain must be the name of a locality level, got ''"),
         (
             {"speed": TableSpeed((SpeedPoint(9, 2, 1.0), SpeedPoint(16, 2, 1.0)))},
-            "job 'a': speed must be known for one of 1 ... 8 workers, got a table of others",
+            "job 'a': speed must be known for 1 ... 8 workers, got a table of others",
         ),
         (
             {"speed": TableSpeed((SpeedPoint(2, 4, 1.0),)), "max_servers": 3},
-            "job 'a': speed must be known for one of 1 ... 8 workers and at most 3 servers, got a table of others",
+            "job 'a': speed must be known for 1 ... 8 workers and at most 3 servers, got a table of others",
         ),
         ({"worker_demand": {}}, "job 'a': worker_demand must be > 0 in at least one resource, got {}"),
         (

@@ -90,14 +90,23 @@ def test_all_are_utilities(utility: object) -> None:
     [
         (lambda: Sigmoid(0.0, 1.0, 1.0), "utility value must be > 0 and finite, got 0.0"),
         (lambda: Sigmoid(1.0, -0.5, 1.0), "utility urgency must be >= 0 and finite, got -0.5"),
-        (lambda: Sigmoid(1.0, 1.0, math.nan), "utility target must be >= 0 and finite, got nan"),
+        (lambda: Sigmoid(1.0, 1.0, math.nan), "utility target must be finite, got nan"),
         (lambda: Linear(math.inf, 1.0), "utility value must be > 0 and finite, got inf"),
         (lambda: Linear(1.0, 0.0), "utility end must be > 0 and finite, got 0.0"),
         (lambda: Deadline(-1.0, 1.0), "utility value must be > 0 and finite, got -1.0"),
-        (lambda: Deadline(1.0, -1.0), "utility target must be >= 0 and finite, got -1.0"),
+        (lambda: Deadline(1.0, -math.inf), "utility target must be finite, got -inf"),
+        (lambda: Linear(1.0, 1.0, -1.0), "utility lag must be >= 0 and finite, got -1.0"),
     ],
 )
 def test_refuses_with_value_and_bound(build: object, message: str) -> None:
     with pytest.raises(InvalidJob) as caught:
         build()  # type: ignore[operator]
     assert str(caught.value) == message
+
+
+def test_time_may_have_gone_by_before_the_slot_of_arrival_ends() -> None:
+    assert Linear(10.0, 5.0, 1.5).values(5) == pytest.approx([7.0, 5.0, 3.0, 1.0, 0.0])
+    assert Linear(10.0, 5.0, 1.5).log_value(1) == pytest.approx(math.log(5.0))
+    assert Linear(10.0, 5.0, 1.5).target == 1.0
+    assert Deadline(7.0, -0.5).values(2).tolist() == [0.0, 0.0]
+    assert Sigmoid(8.0, 1.0, -1.0).values(1) == pytest.approx(8.0 / (1.0 + math.e))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
+from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
 from slotwise.optim.planner import Plan, Planner, placement_cost
 from slotwise.optim.pricing import Prices
@@ -282,7 +284,7 @@ def test_solvers_are_found_by_name() -> None:
     assert (solver("sweep").name, solver("exact").name) == ("sweep", "exact")
     with pytest.raises(InvalidInput, match="solver must be one of sweep, exact, reference, got 'best'"):
         solver("best")
-    with pytest.raises(InvalidInput, match="grid must be >= 1, got 0"):
+    with pytest.raises(InvalidInput, match=re.escape("grid must be in 1 ... 1000000, got 0")):
         Planner(grid=0)
 
 
@@ -419,3 +421,23 @@ def test_nothing_left_to_train_is_not_an_error() -> None:
 def test_job_that_demands_what_the_cluster_lacks_and_restarts_for_ever_is_turned_away() -> None:
     job = dataclasses.replace(job_of(restart_seconds=100.0), worker_demand={"tpu": 1.0})
     assert survey(job, cluster_of((1.0,)), 5).reason is Reason.NEVER_FITS
+
+
+def test_a_curve_of_more_points_than_a_short_integer_counts() -> None:
+    """280 x 280 pairs of a table, each a little faster than the one before."""
+    counted = TableSpeed(tuple(SpeedPoint(w, s, 1000.0 * w + s) for w in range(1, 281) for s in range(1, 281)))
+    cluster = cluster_of((400.0,))
+    job = job_of(worker=(1.0,), server=(0.001,), batch_size=280, speed=counted, workload=2.9 * 280_280.0 * SLOT_SECONDS)
+    request = survey(job, cluster, 3)
+    assert len(request.ask.workers) > 65_535
+    plan = Planner().plan(request, Ledger(cluster, 3), prices_of(1e-9, 1e-8, 1), at_least=ANY_PAYOFF)
+    assert plan is not None
+    assert sum(plan.schedule.samples) >= job.workload * (1 - 1e-9)
+
+
+def test_slots_with_equal_curves_trade_their_choices() -> None:
+    """Three slots of two workers and one of one: the small one comes last, wherever the program put it."""
+    job = job_of(worker=(1.0,), batch_size=2, workload=7 * SLOT_SECONDS, utility=Linear(100.0, 10.0))
+    plan = plan_of(job, cluster_of((2.0,)), slots=6)
+    assert plan is not None
+    assert [placement.total_workers for placement in plan.schedule.placements] == [2, 2, 2, 1]

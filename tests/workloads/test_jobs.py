@@ -1,6 +1,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -74,7 +75,8 @@ def test_reads_every_field_of_a_yaml_document(file: Path) -> None:
     assert job.worker_demand == {"cpu": 4.0, "memory": 16.0, "gpu": 1.0}
     assert job.server_demand == {"cpu": 2.0, "memory": 8.0}
     assert job.speed == PaperSpeed(0.004, 97.5, 4.0)
-    assert job.utility == Sigmoid(80.0, 0.5, 6.0)
+    # Half an hour until its first slot begins, and that slot.
+    assert job.utility == Sigmoid(80.0, 0.5, 4.5)
     assert (job.min_workers, job.most_workers, job.requested_workers) == (1, 64, 8)
     assert job.restart_seconds == 30.0
 
@@ -86,7 +88,7 @@ def test_defaults_of_a_short_document(file: Path) -> None:
     assert job.speed == AllReduceSpeed(0.004, 97.5)
     assert job.server_demand == {}
     assert (job.arrival, job.min_workers, job.most_workers) == (0, 1, 256)
-    assert job.utility == Sigmoid(100.0, 0.0, 24.0)
+    assert job.utility == Sigmoid(100.0, 0.0, 23.0)
     assert job.utility.values(3).tolist() == [50.0] * 3
     assert workload.assumed == {"utility": "worth 50 whenever it finishes; fifo aims at 24 h (1 of 1 jobs have none)"}
 
@@ -124,10 +126,10 @@ def test_an_empty_cell_is_an_absent_field(file: Path) -> None:
     assert first.speed == AllReduceSpeed(0.1, 10.0)
     assert first.most_workers == 8
     assert second.speed == PaperSpeed(0.1, 10.0, 4.0)
-    assert second.utility == Linear(10.0, 5.0)
+    assert second.utility == Linear(10.0, 5.0, 1.0)
     assert second.most_workers == 3
     assert second.worker_demand == {"gpu": 0.5}
-    assert third.utility == Deadline(7.0, 1.5)
+    assert third.utility == Deadline(7.0, 0.5)
     assert third.server_demand == {"cpu": 0.0}
     assert third.workload == 50.0
 
@@ -153,7 +155,19 @@ def test_slot_length_does_not_change_what_a_job_is_worth(file: Path, slot_second
     utility = jobs.read(file, slot_seconds=slot_seconds).jobs[0].utility
     slots_of_four_hours = round(4 * HOUR / slot_seconds)
     expected = 80 / (1 + math.exp(0.5 * (4 - 6)))
-    assert utility.values(slots_of_four_hours + 1)[-1] == pytest.approx(expected)
+    assert utility.values(slots_of_four_hours)[-1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("arrival", "in_time"), [("0", 48), ("10min", 48), ("5min", 47), ("9min", 47)])
+def test_a_deadline_is_the_end_of_the_last_slot_that_is_in_time(file: Path, arrival: str, in_time: int) -> None:
+    """8 hours are 48 slots of 10 minutes, one less where the first begins after the job was handed in."""
+    file.write_text(_named("a", f"arrival: {arrival}\n  utility: {{kind: deadline, value: 5, deadline: 8h}}"))
+    values = jobs.read(file, slot_seconds=600.0).jobs[0].utility.values(60)
+    assert np.count_nonzero(values) == in_time
+    file.write_text(_named("a", f"arrival: {arrival}\n  utility: {{kind: linear, value: 5, end: 8h}}"))
+    job = jobs.read(file, slot_seconds=600.0).jobs[0]
+    late = (job.arrival + 1) * 600.0 - {"0": 0.0, "10min": 600.0, "5min": 300.0, "9min": 540.0}[arrival]
+    assert job.utility.values(1)[0] == pytest.approx(5.0 * (1.0 - late / (8 * HOUR)))
 
 
 def test_gamma_may_exceed_the_batch_and_be_fractional(file: Path) -> None:

@@ -62,16 +62,18 @@ def fit(
 
         if plot.suffix.lower().lstrip(".") not in FORMATS:
             raise InvalidInput(f"--plot must be a .{' or .'.join(FORMATS)} file, got {str(plot)!r}")
-        if out is not None and out.resolve() == plot.resolve():
+        if out is not None and _same(out, plot):
             raise InvalidInput(f"--out and --plot must be two files, got {str(out)!r} for both")
         require()
+    if not str(speeds).strip() or speeds == Path():
+        raise InvalidInput("the measured rows must be in a file or a folder that is named, got ''")
     fits, notes = _fits(speeds, bandwidth)
     if as_json:
         found = {"models": [_entry(each) for each in fits], "notes": list(notes)}
         text = json.dumps(found, indent=2, allow_nan=False) + "\n"
     else:
         text = "---\n".join(_document(each) for each in fits)
-    reads = [str(speeds)] if speeds.is_file() else []
+    reads = [str(speeds)] if speeds.is_file() else [str(file) for file in speeds.rglob("*") if file.is_file()]
     if plot is not None:
         from slotwise.report.plots import measured_against_fitted
 
@@ -85,6 +87,14 @@ def fit(
         typer.echo(f"slotwise: {line}", err=True)
     if out is None:
         typer.echo(text, nl=False)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two paths are one file; not where a path leads nowhere, which is said when it is written."""
+    try:
+        return one.resolve() == other.resolve()
+    except (OSError, RuntimeError):
+        return False
 
 
 def _fits(speeds: Path, bandwidth: str | None) -> tuple[list[Fit], tuple[str, ...]]:
@@ -152,11 +162,12 @@ def _entry(fit: Fit) -> dict[str, Any]:
 
 
 def _document(fit: Fit) -> str:
-    """Return the model as one YAML document that can be pasted into a job file."""
+    """Return the model as one YAML document, indented as the lines of ``spec`` in a job file are."""
     kind, coefficients = _coefficients(fit)
+    ranges, nowhere = _ranges(fit), fit.speed.bandwidth is None
     told = ", ".join(
         f"{name} {least:g}" if least == most else f"{name} {least:g} ... {most:g}"
-        for name, (least, most) in _ranges(fit).items()
+        for name, (least, most) in ranges.items()
         if most > 0
     )
     lines = [
@@ -164,14 +175,18 @@ def _document(fit: Fit) -> str:
         f"{fit.measured.skipped} failed runs skipped",
         f"# leave-one-out error {fit.leave_one_out_error:.1%} of the seconds of an iteration, in sample "
         f"{fit.in_sample_error:.1%}",
-        f"# measured: {told}; beyond, it is extrapolated (maxWorkers, maxServers)",
+        f"# measured: {told}",
+        *(["# no row has a bandwidth or a placement: taken to be as fast across machines as inside one"] * nowhere),
         *(f"# warning: {warning.removeprefix(fit.measured.label + ': ')}" for warning in fit.warnings),
-        "speed:",
-        f"  kind: {kind}",
-        *(f"  {field}: {_number(value)}" for field, value in coefficients.items()),
+        "  speed:",
+        f"    kind: {kind}",
+        *(f"    {field}: {_number(value)}" for field, value in coefficients.items()),
     ]
     if fit.speed.bandwidth is not None:
-        lines.append(f"  bandwidth: {_number(fit.speed.bandwidth)}  # MB/s")
+        lines.append(f"    bandwidth: {_number(fit.speed.bandwidth)}  # MB/s")
+    lines.append(f"  maxWorkers: {ranges['workers'][1]}  # the most measured; beyond, it is extrapolated")
+    if ranges["servers"][1] > 0:
+        lines.append(f"  maxServers: {ranges['servers'][1]}  # likewise")
     return "\n".join(lines) + "\n"
 
 

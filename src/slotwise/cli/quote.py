@@ -11,7 +11,7 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import working
-from slotwise.cli.source import DEFAULT_SLOT, MOST_CELLS, OWN_FORMATS, read_machines
+from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines
 from slotwise.errors import InvalidInput, InvalidJob
 
 if TYPE_CHECKING:
@@ -32,19 +32,16 @@ def quote(
     ] = None,
     slot: options.Slot = None,
     horizon: Annotated[
-        int | None, typer.Option(help="Slots to look at (24 h, or twice what the job takes alone).")
+        int | None, typer.Option(help="Slots to look at (24 h, or twice what the job takes alone on the cluster).")
     ] = None,
-    prices: Annotated[
-        str, typer.Option(envvar="SLOTWISE_QUOTE_PRICES", help="scale=X: an empty machine costs X a slot; or learnt.")
-    ] = "scale=1",
-    solver: Annotated[str, typer.Option(envvar="SLOTWISE_SOLVER", help="sweep or exact.")] = "sweep",
+    prices: Annotated[str, typer.Option(help="scale=X: an empty machine costs X a slot; or learnt.")] = "scale=1",
+    solver: Annotated[str, typer.Option(help="sweep or exact.")] = "sweep",
     grid: Annotated[int, typer.Option(help="Least number of workload steps of the program over slots.")] = 500,
     as_json: options.AsJson = False,
 ) -> None:
     """Plan one job on an empty cluster: the sizes it may have, what each costs, the best plan and its end."""
     from slotwise.quotation import SOLVERS
     from slotwise.workloads import traces
-    from slotwise.workloads.jobs import default_horizon
 
     if solver not in SOLVERS:
         raise InvalidInput(f"--solver of a quote must be one of {', '.join(SOLVERS)}, got {solver!r}")
@@ -59,12 +56,6 @@ def quote(
     chosen = _chosen(source.jobs, job, jobs)
     if workers is not None:
         chosen = _with(chosen, workers)
-    slots = default_horizon([chosen], source.slot_seconds) - chosen.arrival if horizon is None else horizon
-    if slots * len(where) * len(where.resources) > MOST_CELLS:
-        raise InvalidInput(
-            f"slots x machines x resources must be <= {MOST_CELLS}, got {slots} x {len(where)} x "
-            f"{len(where.resources)}; use a longer --slot or a shorter --horizon"
-        )
     from slotwise.quotation import quote as ask
 
     with working("planning"):
@@ -72,7 +63,7 @@ def quote(
             chosen,
             where,
             slot_seconds=source.slot_seconds,
-            horizon=slots,
+            horizon=horizon,
             prices=prices,
             slot_solver=solver,
             grid=grid,

@@ -103,9 +103,7 @@ class Cluster:
                 f"machine {self.names[m]!r}: {self.resources[r]} must be in 0 ... {LARGEST_AMOUNT:g}, "
                 f"got {capacity[m, r]:g}"
             )
-        if not all(math.isfinite(b) and b > 0 for b in self.bandwidth):
-            raise InvalidCluster(f"bandwidth must be > 0 MB/s, got {self.bandwidth}")
-        self._check_levels()
+        _check_levels(self.levels, self.bandwidth)
         domains = self._laid_out()
         counted = grains(capacity, self.grain)
         kinds = np.unique(counted, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -120,27 +118,10 @@ class Cluster:
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "classes", classes)
 
-    def _check_levels(self) -> None:
-        if not 2 <= len(self.levels) <= MOST_LEVELS:
-            raise InvalidCluster(f"a cluster must have 2 ... {MOST_LEVELS} locality levels, got {len(self.levels)}")
-        if (self.levels[0], self.levels[-1]) != TWO_LEVELS or len(set(self.levels)) != len(self.levels):
-            raise InvalidCluster(f"levels must be distinct, from machine to cluster, got {', '.join(self.levels)}")
-        if len(self.bandwidth) != len(self.levels):
-            raise InvalidCluster(
-                f"bandwidth must have one number for each level ({', '.join(self.levels)}), got {self.bandwidth}"
-            )
-        if not all(math.isfinite(b) and b > 0 for b in self.bandwidth):
-            raise InvalidCluster(f"bandwidth must be > 0 MB/s, got {self.bandwidth}")
-        for (inner, faster), (outer, slower) in pairwise(zip(self.levels, self.bandwidth, strict=True)):
-            if slower > faster:
-                raise InvalidCluster(
-                    f"bandwidth inside a {inner} must be >= that inside a {outer} ({slower:g} MB/s), got {faster:g}"
-                )
-
     def _laid_out(self) -> Ints:
         """Return the domains; those of two levels need not be given."""
         shape = (len(self.levels), len(self.names))
-        if self.domains.size == 0 and len(self.levels) == 2:
+        if self.domains.shape == (0, 0) and len(self.levels) == 2:
             return np.stack([np.arange(len(self.names)), np.zeros(len(self.names), dtype=np.int64)])
         if self.domains.shape != shape:
             raise InvalidCluster(f"domains must have shape (levels, machines) = {shape}, got {self.domains.shape}")
@@ -191,6 +172,7 @@ class Cluster:
         >>> Cluster.of(racks, (6250.0, 3125.0, 625.0), ("machine", "rack", "cluster")).names
         ('m0', 'm2', 'm1', 'm3')
         """
+        _check_levels(levels, bandwidth)
         given = list(machines)
         between = levels[1:-1]
         for machine in given:
@@ -285,7 +267,8 @@ class Cluster:
         Parameters
         ----------
         fraction : float
-            In (0, 1]; of each kind the largest-remainder share is kept, at least 1 machine in all.
+            In (0, 1]; of each kind the largest-remainder share is kept, at least 1 machine in all. The first ones of a
+            kind are, so that racks stay whole.
         """
         if not 0 < fraction <= 1:
             raise InvalidCluster(f"cluster share must be > 0 and <= 1, got {fraction!r}")
@@ -304,3 +287,19 @@ class Cluster:
     def vector(self, demand: Mapping[str, float]) -> npt.NDArray[np.float64]:
         """Return a demand in this cluster's resource order; resources that the cluster lacks are left out."""
         return np.array([demand.get(resource, 0.0) for resource in self.resources], dtype=np.float64)
+
+
+def _check_levels(levels: tuple[str, ...], bandwidth: tuple[float, ...]) -> None:
+    if not 2 <= len(levels) <= MOST_LEVELS:
+        raise InvalidCluster(f"a cluster must have 2 ... {MOST_LEVELS} locality levels, got {len(levels)}")
+    if (levels[0], levels[-1]) != TWO_LEVELS or len(set(levels)) != len(levels):
+        raise InvalidCluster(f"levels must be distinct, from machine to cluster, got {', '.join(levels)}")
+    if len(bandwidth) != len(levels):
+        raise InvalidCluster(f"bandwidth must have one number for each level ({', '.join(levels)}), got {bandwidth}")
+    if not all(math.isfinite(b) and b > 0 for b in bandwidth):
+        raise InvalidCluster(f"bandwidth must be > 0 MB/s, got {bandwidth}")
+    for (inner, faster), (outer, slower) in pairwise(zip(levels, bandwidth, strict=True)):
+        if slower > faster:
+            raise InvalidCluster(
+                f"bandwidth inside a {inner} must be >= that inside a {outer} ({slower:g} MB/s), got {faster:g}"
+            )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
-from slotwise.model.speed import Configurations, SpeedModel
+from slotwise.model.speed import LARGEST_WORKERS, Configurations, SpeedModel
 from slotwise.model.utility import Utility
 from slotwise.units import LARGEST_AMOUNT
 
@@ -20,10 +20,6 @@ Ints = npt.NDArray[np.int64]
 
 LARGEST_WORKLOAD = 1e30
 """Samples of one job beyond this, or below its inverse, are a mistake."""
-
-LARGEST_WORKERS = 10_000
-"""Most workers of one job; a larger maximum is bad input, since its cost curves would have more points than
-machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +113,9 @@ class Job:
                 refuse("max_servers", bound, self.max_servers)
         if not len(self.speed.pairs(self.min_workers, self.most_workers, self.max_servers)[0]):
             # Only a table has none: it knows no speed beyond what was measured.
-            bound = f"one of {self.min_workers} ... {self.most_workers} workers"
+            bound = f"{self.min_workers} ... {self.most_workers} workers"
+            if self.min_workers == self.most_workers:
+                bound = f"{self.min_workers} workers"
             if self.max_servers is not None:
                 bound += f" and at most {self.max_servers} servers"
             raise InvalidJob(f"job {self.id!r}: speed must be known for {bound}, got a table of others")

@@ -16,6 +16,7 @@ from slotwise.errors import InvalidJob
 
 __all__ = [
     "LARGEST",
+    "LARGEST_WORKERS",
     "AllReduceSpeed",
     "Configurations",
     "FittedAllReduce",
@@ -27,6 +28,11 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+LARGEST_WORKERS = 10_000
+"""Most workers of one job; a larger maximum is bad input, since its cost curves would have more points than
+machines."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

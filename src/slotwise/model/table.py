@@ -12,15 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
-from slotwise.model.speed import LARGEST, counts
+from slotwise.model.speed import LARGEST, LARGEST_WORKERS, counts
 
-__all__ = ["LARGEST_COUNT", "MOST_COUNTS", "SpeedPoint", "TableSpeed"]
+__all__ = ["MOST_COUNTS", "SpeedPoint", "TableSpeed"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-LARGEST_COUNT = 10_000
-"""Largest count of workers or servers in a table: as many as a job may have."""
 
 MOST_COUNTS = 512
 """Different worker counts, and different server counts, of one table at most: its grid has a place for each pair."""
@@ -155,8 +152,8 @@ def _check(i: int, point: SpeedPoint, first: SpeedPoint) -> None:
     """Refuse a point that is none, or that does not go with the first one."""
     for name, low in (("workers", 1), ("servers", 0)):
         count = getattr(point, name)
-        if not (low <= count <= LARGEST_COUNT and count % 1 == 0):
-            raise InvalidJob(f"points[{i}].{name} must be a whole number in {low} ... {LARGEST_COUNT}, got {count!r}")
+        if not (low <= count <= LARGEST_WORKERS and count % 1 == 0):
+            raise InvalidJob(f"points[{i}].{name} must be a whole number in {low} ... {LARGEST_WORKERS}, got {count!r}")
     speed, bandwidth = point.samples_per_second, point.bandwidth
     if speed != 0 and not 1 / LARGEST <= speed <= LARGEST:
         bound = f"0 (a failed run) or in {1 / LARGEST:g} ... {LARGEST:g}"

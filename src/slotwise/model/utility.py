@@ -41,7 +41,8 @@ class Utility(Protocol):
 
 def _check(name: str, value: float, low: float, *, strict: bool) -> None:
     if not math.isfinite(value) or value < low or (strict and value == low):
-        raise InvalidJob(f"utility {name} must be {'>' if strict else '>='} {low:g} and finite, got {value!r}")
+        bound = f"{'>' if strict else '>='} {low:g} and finite" if math.isfinite(low) else "finite"
+        raise InvalidJob(f"utility {name} must be {bound}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Sigmoid:
     urgency : float
         Steepness per slot, 0 ... 1e12. With 0 the job is time-insensitive: u(d) = value / 2 at every d.
     target : float
-        Delay in slots at which half of the value is left, >= 0.
+        Delay in slots at which half of the value is left; negative if that is before the end of the slot of arrival.
     """
 
     value: float
@@ -67,7 +68,7 @@ class Sigmoid:
         _check("urgency", self.urgency, 0.0, strict=False)
         if self.urgency > _STEEPEST:
             raise InvalidJob(f"utility urgency must be <= {_STEEPEST:g}, got {self.urgency!r}")
-        _check("target", self.target, 0.0, strict=False)
+        _check("target", self.target, -math.inf, strict=False)
 
     def values(self, slots: int) -> npt.NDArray[np.float64]:
         """Return u(0) ... u(slots - 1)."""
@@ -86,35 +87,40 @@ class Sigmoid:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """u(d) falls in a straight line from ``value`` at 0 to nothing at ``end`` slots.
+    """u(d) falls in a straight line from ``value`` at once to nothing at ``end`` slots.
 
     Attributes
     ----------
     value : float
-        What finishing in the slot of arrival is worth, > 0.
+        What finishing at once would be worth, > 0.
     end : float
-        Delay in slots at which nothing is left, > 0.
+        Slots from arrival at which nothing is left, > 0.
+    lag : float
+        Slots that have gone by when the slot of arrival counts as delay 0, >= 0: 0 in the paper, 1 and more where time
+        counts to the end of a slot.
     """
 
     value: float
     end: float
+    lag: float = 0.0
 
     def __post_init__(self) -> None:
         _check("value", self.value, 0.0, strict=True)
         _check("end", self.end, 0.0, strict=True)
+        _check("lag", self.lag, 0.0, strict=False)
 
     @property
     def target(self) -> float:
         """Half of the value is left here."""
-        return self.end / 2.0
+        return self.end / 2.0 - self.lag
 
     def values(self, slots: int) -> npt.NDArray[np.float64]:
         """Return u(0) ... u(slots - 1)."""
-        return self.value * np.maximum(0.0, 1.0 - np.arange(slots, dtype=np.float64) / self.end)
+        return self.value * np.maximum(0.0, 1.0 - (np.arange(slots, dtype=np.float64) + self.lag) / self.end)
 
     def log_value(self, delay: int) -> float:
         """Return ln u(delay)."""
-        left = 1.0 - delay / self.end
+        left = 1.0 - (delay + self.lag) / self.end
         return math.log(self.value) + math.log(left) if left > 0 else -math.inf
 
 
@@ -127,7 +133,7 @@ class Deadline:
     value : float
         What finishing in time is worth, > 0.
     target : float
-        Last delay in slots that counts as in time, >= 0.
+        Last delay in slots that counts as in time; negative if even the end of the slot of arrival is too late.
     """
 
     value: float
@@ -135,7 +141,7 @@ class Deadline:
 
     def __post_init__(self) -> None:
         _check("value", self.value, 0.0, strict=True)
-        _check("target", self.target, 0.0, strict=False)
+        _check("target", self.target, -math.inf, strict=False)
 
     def values(self, slots: int) -> npt.NDArray[np.float64]:
         """Return u(0) ... u(slots - 1)."""

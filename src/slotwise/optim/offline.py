@@ -6,7 +6,7 @@ The model of section 3 of the paper as it stands, with whole workers and servers
 variable                   meaning
 =========================  ===========================================================================================
 done[i, t]                 job i is finished by slot t; earns u(t) - u(t + 1), which adds up to u of its completion
-runs[i, t, g]              job i runs in slot t at location g: inside one machine, or across machines
+runs[i, t, g]              job i runs in slot t at location g: a machine, a domain of several, or the cluster
 workers, servers[i, t, h]  how many are on machine h; each location has its own
 chosen[i, t, g, k]         which configuration it is; only where samples are not in proportion to workers
 =========================  ===========================================================================================

@@ -16,7 +16,7 @@ from slotwise.optim.slot import Curves
 from slotwise.optim.solver import SlotSolver, Sweep
 from slotwise.optim.workload import Program
 
-__all__ = ["Plan", "Planner", "least_cost", "placement_cost"]
+__all__ = ["MOST_STEPS", "Plan", "Planner", "least_cost", "placement_cost"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,10 +24,12 @@ _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
 _EQUAL = 1e-12
 """Costs this close are equal: a job then stays where it was in its slot before, since moving is never for nothing."""
+MOST_STEPS = 1_000_000
+"""Workload steps that anybody may ask for: more would take gigabytes for a few hundred slots."""
 _LARGEST_GRID = 20_000
 """Workload steps that are not exceeded on the planner's own account."""
-_MOST_STATES = 150_000_000
-"""Steps times slots of a program, likewise: back-pointers take 6 bytes of each, 0.9 GB in all."""
+_MOST_STATES = 120_000_000
+"""Steps times slots of a program, likewise: back-pointers take 8 bytes of each, 1 GB in all."""
 _NEAR_MISS = 0.02
 """Plans that miss a payoff of zero by up to this share of the utility are still trimmed before the job is turned
 away."""
@@ -65,13 +67,13 @@ class Planner:
     slot_solver : SlotSolver
         For the inner problem.
     grid : int
-        Least number of workload steps, >= 1; at least 10 for every slot that the job needs are used in any case, up to
-        20,000.
+        Least number of workload steps, 1 ... 1,000,000; at least 10 for every slot that the job needs are used in any
+        case, up to 20,000.
     """
 
     def __init__(self, slot_solver: SlotSolver | None = None, grid: int = 500) -> None:
-        if grid < 1:
-            raise InvalidInput(f"grid must be >= 1, got {grid}")
+        if not 1 <= grid <= MOST_STEPS:
+            raise InvalidInput(f"grid must be in 1 ... {MOST_STEPS}, got {grid}")
         self.solver: SlotSolver = Sweep() if slot_solver is None else slot_solver
         self.grid = grid
 
@@ -143,7 +145,7 @@ class Planner:
             picks.append(
                 _Pick(first + slot, index, part.samples[begin:end], part.costs[begin:end], part.choices[begin:end])
             )
-        picks = _trim(picks, request.needed)
+        picks = _settle(_trim(picks, request.needed))
         return self._price(picks, request, ledger, prices)
 
     def _price(self, picks: list[_Pick], request: Request, ledger: Ledger, prices: Prices) -> Plan:
@@ -212,6 +214,22 @@ def _trim(picks: list[_Pick], needed: float) -> list[_Pick]:
     return [pick for pick in picks if pick.index >= 0]
 
 
+def _settle(picks: list[_Pick]) -> list[_Pick]:
+    """Let a job change its size less often: slots with equal curves trade their choices, the larger ones first."""
+    begin = 0
+    for end in range(1, len(picks) + 1):
+        if end == len(picks) or not _alike(picks[begin], picks[end]):
+            indices = sorted((pick.index for pick in picks[begin:end]), reverse=True)
+            for pick, index in zip(picks[begin:end], indices, strict=True):
+                pick.index = index
+            begin = end
+    return picks
+
+
+def _alike(one: _Pick, other: _Pick) -> bool:
+    return np.array_equal(one.samples, other.samples) and np.array_equal(one.costs, other.costs)
+
+
 def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
     """Return a grid of which ten steps fit into what the poorest useful slot trains; ``grid`` if one step does."""
     poorest = np.inf
@@ -239,8 +257,9 @@ def _least_costs_per_sample(request: Request, prices: Prices, first: int, count:
         return np.zeros(max(0, count))
     # Only the first slots differ.
     near = min(count, len(prices.relief) + 1)
-    base = np.exp(prices.rows(first, near)[0])
-    costs = np.outer(base @ ask.worker_amount, ask.workers) + np.outer(base @ ask.server_amount, ask.servers)
+    with np.errstate(over="ignore"):  # what costs more than a number can hold is out of reach
+        base = np.exp(prices.rows(first, near)[0])
+        costs = np.outer(base @ ask.worker_amount, ask.workers) + np.outer(base @ ask.server_amount, ask.servers)
     least = (costs[:, useful] / most[useful]).min(axis=1) * (1.0 - 1e-9)
     return np.concatenate([least, np.full(count - near, least[-1])])
 

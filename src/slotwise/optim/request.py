@@ -11,6 +11,7 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Reason
+from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Bid, Prices
 from slotwise.optim.slot import Ask, sweep_costs
 from slotwise.units import grain_of, grains
@@ -41,11 +42,15 @@ class Request:
     ask : Ask
         Configurations, reduced to what an empty cluster holds, and demands.
     held : (L, K) bool
-        Which of them an empty cluster holds in one domain of each level: what one holds, some domain of every level
-        above does as well.
-    chain : (C,) int64
-        One configuration for each worker count, workers rising and servers never falling: what policies choose from
-        that do not weigh servers against workers.
+        Which of them an empty cluster holds in one domain of each level, or of a lower one. Levels above the machine at
+        which the job is no faster than at the next are not looked at.
+    sizes : (C,) int64
+        The thriftiest configuration of each worker count, workers rising: what policies choose from that do not weigh
+        servers against workers. Thrifty is what takes the least of a mean machine for its samples, at the speed of the
+        widest level at which the job may run: where it will land is not known.
+    steps : (C',) int64
+        The same for a job that grows worker by worker, servers never falling. A worker count all of whose
+        configurations have more servers than the next larger one is passed over.
     cluster : Cluster
         The machines.
     utility : (D,) float64
@@ -69,7 +74,8 @@ class Request:
     workload: float
     ask: Ask
     held: npt.NDArray[np.bool_]
-    chain: Ints
+    sizes: Ints
+    steps: Ints
     cluster: Cluster
     utility: Floats
     bid: Bid
@@ -136,7 +142,7 @@ class Surveyor:
             # Levels at which nothing is gained are not looked at.
             held = np.logical_or.accumulate(held, axis=0) & (full.samples > 0)
             if not held.any() and full.samples.any():
-                detail = _crowded(int(full.workers[0]), int(full.servers[0]), job.domain)
+                detail = _crowded(full, job.domain)
         reason = Reason.NEVER_FITS if detail else None
         most = 0.0
         if held.any():
@@ -166,7 +172,7 @@ class Surveyor:
             job.workload,
             ask,
             held,
-            self._chain(ask),
+            *self._sizes(ask),
             self.cluster,
             utility,
             bid,
@@ -194,22 +200,22 @@ class Surveyor:
         amounts = np.outer(ask.workers, ask.worker_amount) + np.outer(ask.servers, ask.server_amount)
         return np.asarray(amounts / self._mean)
 
-    def _chain(self, ask: Ask) -> Ints:
-        """Return for each worker count the thriftiest configuration with no fewer servers than the one before.
-
-        Speeds are those at the widest level at which the job may run: where it will land is not known.
-        """
+    def _sizes(self, ask: Ask) -> tuple[Ints, Ints]:
+        """Return ``sizes`` and ``steps`` of a request."""
         if (np.diff(ask.workers) > 0).all():
-            return np.arange(len(ask.workers))
+            every = np.arange(len(ask.workers))
+            return every, every
         per_sample = _over(self._shares(ask).mean(axis=1), ask.samples[_widest(ask)])
-        chain: list[int] = []
-        servers = 0
-        for workers in np.unique(ask.workers).tolist():
-            able = np.flatnonzero((ask.workers == workers) & (ask.servers >= servers))
+        sizes: list[int] = []
+        steps: list[int] = []
+        # From the largest on, so that it can be reached.
+        for workers in np.unique(ask.workers)[::-1].tolist():
+            able = np.flatnonzero(ask.workers == workers)
+            sizes.append(int(able[np.argmin(per_sample[able])]))
+            able = able[ask.servers[able] <= (ask.servers[steps[-1]] if steps else ask.most_servers)]
             if len(able):
-                chain.append(int(able[np.argmin(per_sample[able])]))
-                servers = int(ask.servers[chain[-1]])
-        return np.array(chain, dtype=np.int64)
+                steps.append(int(able[np.argmin(per_sample[able])]))
+        return np.array(sizes[::-1], dtype=np.int64), np.array(steps[::-1], dtype=np.int64)
 
     def _nowhere(self, job: Job) -> str:
         """Say that the cluster has no level of the job's domain, '' if it has."""
@@ -245,13 +251,17 @@ def _patience(utility: Floats, fewest: int) -> int:
     return max(fewest, int(np.count_nonzero(utility >= utility[fewest - 1] / 2.0)))
 
 
-def _crowded(workers: int, servers: int, domain: str | None) -> str:
+def _crowded(full: Configurations, domain: str | None) -> str:
+    workers, servers = int(full.workers[0]), int(full.servers[0])
     pair = f"{workers} worker{'' if workers == 1 else 's'}"
     if servers:
         pair += f" and {servers} server{'' if servers == 1 else 's'}"
+    # More than one pair of which none is the smaller.
+    others = ((full.workers < workers) | (full.servers < servers)).any()
+    what, it = (f"{pair} or another of its sizes at once", "any") if others else (f"{pair} at once", "them")
     if domain is None or domain == "cluster":
-        return f"needs {pair} at once, the empty cluster does not hold them"
-    return f"needs {pair} at once in one {domain}, no empty {domain} holds them"
+        return f"needs {what}, the empty cluster does not hold {it}"
+    return f"needs {what} in one {domain}, no empty {domain} holds {it}"
 
 
 def _widest(ask: Ask) -> int:

@@ -718,14 +718,15 @@ def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, m
         )
     order = np.arange(begin, end)
     for inner in range(1, level):
-        domain = view.domains[inner][listed.machines]
-        start = domain[begin]
-        room = np.zeros(domain[end - 1] - start + 1, dtype=np.int64)
-        for i in range(begin, end):
+        domain = view.domains[inner][listed.machines[begin:end]]
+        start = domain[0]
+        room = np.zeros(domain[-1] - start + 1, dtype=np.int64)
+        for i in range(end - begin):
             # More room than the job can use is no better.
             room[domain[i] - start] = min(room[domain[i] - start] + listed.fits[i], most)
-        order = order[np.argsort(domain[order], kind="mergesort")]
-        order = order[np.argsort(-room[domain[order] - start], kind="mergesort")]
+        # By room, then by domain; stable, so that what was sorted by inner domains stays so.
+        order = order[np.argsort(domain[order - begin], kind="mergesort")]
+        order = order[np.argsort(-room[domain[order - begin] - start], kind="mergesort")]
     return _Listed(
         listed.machines[order],
         listed.worker_cost[order],

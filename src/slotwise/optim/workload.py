@@ -21,9 +21,6 @@ __all__ = ["Program"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_NONE = 65_535
-"""Mark of a state that no choice led to in a slot. Curves are shorter: 10,000 workers at six levels."""
-
 
 class Program:
     """Forward pass over slots, from a job's first slot on, fed with curves a few slots at a time.
@@ -69,7 +66,7 @@ class Program:
         self._costs = np.full(grid + 1, np.inf)
         self._costs[0] = 0.0
         self._delivered = np.zeros(grid + 1)
-        self._chosen: list[npt.NDArray[np.uint16]] = []
+        self._chosen: list[npt.NDArray[np.int32]] = []
         self._previous: list[npt.NDArray[np.int32]] = []
         self._slots = 0
         self.payoff = at_least
@@ -84,7 +81,7 @@ class Program:
     def advance(self, curves: Curves) -> None:
         """Take in the curves of the next slots."""
         count = len(curves.offsets) - 1
-        chosen = np.full((count, len(self._costs)), _NONE, dtype=np.uint16)
+        chosen = np.full((count, len(self._costs)), -1, dtype=np.int32)
         previous = np.empty((count, len(self._costs)), dtype=np.int32)
         self.payoff, self.completion, seen = _advance(
             curves.offsets,
@@ -115,7 +112,7 @@ class Program:
         for chosen, previous in zip(reversed(self._chosen), reversed(self._previous), strict=True):
             first -= len(chosen)
             for row in range(min(len(chosen) - 1, self.completion - first), -1, -1):
-                if chosen[row, state] != _NONE:
+                if chosen[row, state] >= 0:
                     picks.append((first + row, int(chosen[row, state])))
                     state = int(previous[row, state])
         return picks[::-1]
@@ -137,7 +134,7 @@ def _advance(
     least_cost: float,
     costs: Floats,
     delivered: Floats,
-    chosen: npt.NDArray[np.uint16],
+    chosen: npt.NDArray[np.int32],
     previous: npt.NDArray[np.int32],
     payoff: float,
     completion: int,
@@ -160,7 +157,7 @@ def _advance(
                 continue
             if old_costs[g] + (needed - old_delivered[g]) * cost_per_sample[slot] >= limit:
                 # Utility never rises and payoff never falls: this state cannot win any more.
-                if chosen[i, g] == _NONE:
+                if chosen[i, g] < 0:
                     costs[g] = np.inf
                 continue
             for j in range(begin, end):

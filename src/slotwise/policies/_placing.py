@@ -72,27 +72,28 @@ def fixed_choice(job: Job, request: Request) -> int:
 
     It is the worker count that its owner asked for, or else the fewest workers that would meet its target alone on the
     cluster. A count that could not finish by the horizon would prove nothing: then it is the fewest that can. Speeds
-    are those across machines, since where the job will land is not known, unless only one machine is fast enough.
+    are those of the widest level at which it may run, since where it will land is not known, unless only a narrower one
+    is fast enough.
     """
-    chain = request.chain
-    workers = request.ask.workers[chain]
-    samples = np.where(request.held, request.ask.samples, 0.0)[:, chain]
+    sizes = request.sizes
+    workers = request.ask.workers[sizes]
+    samples = np.where(request.held, request.ask.samples, 0.0)[:, sizes]
     with np.errstate(divide="ignore"):
         slots = np.ceil(request.needed / samples[: request.widest + 1])
     last = float(len(request.utility))
     if job.requested_workers is not None:
-        asked = min(int(np.searchsorted(workers, job.requested_workers)), len(chain) - 1)
+        asked = min(int(np.searchsorted(workers, job.requested_workers)), len(sizes) - 1)
         if slots[:, asked].min() <= last:
-            return int(chain[asked])
+            return int(sizes[asked])
     else:
         in_time = np.flatnonzero(slots[-1] <= min(job.utility.target + 1.0, last))
         if len(in_time):
-            return int(chain[in_time[0]])
+            return int(sizes[in_time[0]])
     for at_level in slots[::-1]:
         enough = np.flatnonzero(at_level <= last)
         if len(enough):
-            return int(chain[enough[0]])
-    return int(chain[np.argmin(slots.min(axis=0))])
+            return int(sizes[enough[0]])
+    return int(sizes[np.argmin(slots.min(axis=0))])
 
 
 def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:

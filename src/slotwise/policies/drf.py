@@ -24,7 +24,7 @@ class Drf(Policy):
     A dominant share is the largest, over resources, of a job's part of the whole cluster. Ties go to the job that
     arrived first. A job starts with its fewest workers at once (a gang with all of them) and takes no more than train
     what it has left in this slot. It grows on the machine that it grew on last, else on the machine with the most
-    room for it.
+    room for it. One that must stay within a rack (or another domain) starts in the one with the most room, and stays.
     """
 
     name: ClassVar[str] = "drf"
@@ -36,9 +36,9 @@ class Drf(Policy):
             return {}
         requests = [state.requests[job.id] for job in jobs]
         asks = [request.ask for request in requests]
-        speeds = [request.ask.samples[request.widest, request.chain] for request in requests]
+        speeds = [request.ask.samples[request.widest, request.steps] for request in requests]
         caps = [_enough(speed, state.remaining[job.id]) for speed, job in zip(speeds, jobs, strict=True)]
-        chains = [request.chain[:cap] for request, cap in zip(requests, caps, strict=True)]
+        steps_of = [request.steps[:cap] for request, cap in zip(requests, caps, strict=True)]
         offsets = np.concatenate([[0], np.cumsum(caps)]).astype(np.int64)
         capacity = state.ledger.view.capacity
         workers, servers = _fill(
@@ -47,8 +47,8 @@ class Drf(Policy):
             np.array([ask.worker for ask in asks]),
             np.array([ask.server for ask in asks]),
             offsets,
-            np.concatenate([ask.workers[chain] for ask, chain in zip(asks, chains, strict=True)]),
-            np.concatenate([ask.servers[chain] for ask, chain in zip(asks, chains, strict=True)]),
+            np.concatenate([ask.workers[steps] for ask, steps in zip(asks, steps_of, strict=True)]),
+            np.concatenate([ask.servers[steps] for ask, steps in zip(asks, steps_of, strict=True)]),
             state.cluster.domains,
             np.array([request.widest for request in requests]),
         )

@@ -34,11 +34,15 @@ Speeds, times in seconds of one iteration:
   transfer W / S + perServer S + perWorker W of a batch of F samples on W workers and S servers, each
   coefficient 0 unless given; ``bandwidth`` is that at which transfer and perServer were fitted. The number of
   servers is open unless ``workersPerServer`` says it.
+- ``{kind: fitted-all-reduce, overhead, compute, sync, transfer, perWorker, bandwidth}``: overhead + compute F / W +
+  (sync + transfer) (W - 1) / W + perWorker (W - 1), without servers; ``bandwidth`` is that at which transfer was
+  fitted.
 - ``{kind: table, points: [{workers, servers, samplesPerSecond, bandwidth}]}``: as measured; YAML only.
 
 Without ``speed`` a job with ``server`` and ``workersPerServer`` is of kind paper, one with neither all-reduce.
 
-Utilities are per hour and in durations, so that the slot length does not change what a job is worth:
+Utilities are per hour and in durations, from ``arrival`` to the end of the slot in which the job finishes, so that the
+slot length does not change what a time is worth:
 ``{kind: sigmoid, value, urgencyPerHour, target}``, ``{kind: linear, value, end}``, ``{kind: deadline,
 value, deadline}``. A job without one is time-insensitive: worth 50 whenever it finishes (half of value 100,
 urgency 0), with a target of 24 h.
@@ -63,7 +67,7 @@ from slotwise.workloads import _speed
 from slotwise.workloads._base import Workload
 from slotwise.workloads._fields import Field, documents, read_text, shown
 
-__all__ = ["LATEST_ARRIVAL", "default_horizon", "read"]
+__all__ = ["LATEST_ARRIVAL", "read"]
 
 LATEST_ARRIVAL = 1_000_000
 """Last slot in which a job of a file may arrive."""
@@ -145,13 +149,12 @@ def read(path: str | Path, *, slot_seconds: float) -> Workload:
         jobs=tuple(jobs),
         format="jobs-csv" if is_csv else "jobs-yaml",
         slot_seconds=float(slot_seconds),
-        horizon=default_horizon(jobs, slot_seconds),
+        horizon=_horizon(jobs, slot_seconds),
         assumed=assumed,
     )
 
 
-def default_horizon(jobs: Sequence[Job], slot_seconds: float) -> int:
-    """Return the horizon of jobs in order of arrival, see ``read``."""
+def _horizon(jobs: Sequence[Job], slot_seconds: float) -> int:
     longest = 0
     most = math.ceil(30 * _DAY_SECONDS / slot_seconds)
     for job in jobs:
@@ -270,8 +273,8 @@ def _job(name: Field, spec: Field, slot_seconds: float) -> Job:
     within = domain.text() if domain is not None else None
     restart = spec.get("restartSeconds")
     restart_seconds = restart.number(high=1e9) if restart is not None else 0.0
-    identifier, arrival = name.text(), _arrival(spec, slot_seconds)
-    utility = _utility(spec.get("utility"), slot_seconds)
+    identifier, (arrival, lag) = name.text(), _arrival(spec, slot_seconds)
+    utility = _utility(spec.get("utility"), slot_seconds, lag)
     try:
         return Job(
             id=identifier,
@@ -331,19 +334,22 @@ def _most_servers(spec: Field, speed: SpeedModel, minimum: int, maximum: int) ->
     return wanted
 
 
-def _arrival(spec: Field, slot_seconds: float) -> int:
+def _arrival(spec: Field, slot_seconds: float) -> tuple[int, float]:
+    """Return the slot of arrival, and how many slots have gone by since the job was handed in when it ends."""
     arrival = spec.get("arrival")
     if arrival is None:
-        return 0
+        return 0, 1.0
     slots = arrival.duration() / slot_seconds
     if slots > LATEST_ARRIVAL:
         arrival.refuse(f"<= {LATEST_ARRIVAL} slots of {slot_seconds:g} s")
-    return math.ceil(round(slots, 9))
+    first = math.ceil(round(slots, 9))
+    return first, max(0.0, first - slots) + 1.0
 
 
-def _utility(field: Field | None, slot_seconds: float) -> Utility:
+def _utility(field: Field | None, slot_seconds: float, lag: float) -> Utility:
+    """Read what finishing is worth, by the time from being handed in to the end of the slot in which it finishes."""
     if field is None:
-        return Sigmoid(value=100.0, urgency=0.0, target=_DAY_SECONDS / slot_seconds)
+        return Sigmoid(value=100.0, urgency=0.0, target=_DAY_SECONDS / slot_seconds - lag)
     field.entries(_UTILITY_FIELDS)
     kind = field.need("kind").text(one_of=tuple(_UTILITIES))
     for name, given in field.entries().items():
@@ -352,7 +358,8 @@ def _utility(field: Field | None, slot_seconds: float) -> Utility:
     value = field.need("value").number(above=True, high=1e12)
     if kind == "sigmoid":
         urgency = field.need("urgencyPerHour").number(high=1e9) * slot_seconds / _HOUR_SECONDS
-        return Sigmoid(value, urgency, field.need("target").duration() / slot_seconds)
+        return Sigmoid(value, urgency, field.need("target").duration() / slot_seconds - lag)
     if kind == "linear":
-        return Linear(value, field.need("end").duration(above=True) / slot_seconds)
-    return Deadline(value, field.need("deadline").duration() / slot_seconds)
+        return Linear(value, field.need("end").duration(above=True) / slot_seconds, lag)
+    # Rounding must not make a deadline at the end of a slot one before it.
+    return Deadline(value, round(field.need("deadline").duration() / slot_seconds - lag, 9))
