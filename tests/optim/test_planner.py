@@ -433,11 +433,3 @@ def test_a_curve_of_more_points_than_a_short_integer_counts() -> None:
     plan = Planner().plan(request, Ledger(cluster, 3), prices_of(1e-9, 1e-8, 1), at_least=ANY_PAYOFF)
     assert plan is not None
     assert sum(plan.schedule.samples) >= job.workload * (1 - 1e-9)
-
-
-def test_slots_with_equal_curves_trade_their_choices() -> None:
-    """Three slots of two workers and one of one: the small one comes last, wherever the program put it."""
-    job = job_of(worker=(1.0,), batch_size=2, workload=7 * SLOT_SECONDS, utility=Linear(100.0, 10.0))
-    plan = plan_of(job, cluster_of((2.0,)), slots=6)
-    assert plan is not None
-    assert [placement.total_workers for placement in plan.schedule.placements] == [2, 2, 2, 1]

@@ -145,7 +145,7 @@ class Planner:
             picks.append(
                 _Pick(first + slot, index, part.samples[begin:end], part.costs[begin:end], part.choices[begin:end])
             )
-        picks = _settle(_trim(picks, request.needed))
+        picks = _trim(picks, request.needed)
         return self._price(picks, request, ledger, prices)
 
     def _price(self, picks: list[_Pick], request: Request, ledger: Ledger, prices: Prices) -> Plan:
@@ -212,22 +212,6 @@ def _trim(picks: list[_Pick], needed: float) -> list[_Pick]:
         pick.index = min(pick.index, int(np.searchsorted(pick.samples, least))) if least > 0 else -1
         trained[i] = pick.trained
     return [pick for pick in picks if pick.index >= 0]
-
-
-def _settle(picks: list[_Pick]) -> list[_Pick]:
-    """Let a job change its size less often: slots with equal curves trade their choices, the larger ones first."""
-    begin = 0
-    for end in range(1, len(picks) + 1):
-        if end == len(picks) or not _alike(picks[begin], picks[end]):
-            indices = sorted((pick.index for pick in picks[begin:end]), reverse=True)
-            for pick, index in zip(picks[begin:end], indices, strict=True):
-                pick.index = index
-            begin = end
-    return picks
-
-
-def _alike(one: _Pick, other: _Pick) -> bool:
-    return np.array_equal(one.samples, other.samples) and np.array_equal(one.costs, other.costs)
 
 
 def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
