@@ -324,6 +324,21 @@ def _server_key(listed: _Listed, ask: Ask, i: int, servers: int, fits: int, x: f
 
 
 @_compiled
+def _first_losses(listed: _Listed, ask: Ask) -> Ints:
+    """Worker slots that the first server takes on each machine; -1 where none fits."""
+    n = len(listed.machines)
+    losses = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        fits = listed.fits[i]
+        losses[i] = -1
+        if _fit(listed.free[i], ask.server, 1) > 0:
+            losses[i] = 0
+            if fits > 0:
+                losses[i] = fits - _fit_beside(listed.free[i], ask.server, 1, ask.worker, fits)
+    return losses
+
+
+@_compiled
 def _sift(keys: Floats, heap: Ints, root: int) -> None:
     """Restore the heap order (key, index) below ``root``."""
     n = len(heap)
@@ -344,9 +359,17 @@ def _sift(keys: Floats, heap: Ints, root: int) -> None:
 
 @_compiled
 def _servers_first(
-    listed: _Listed, ask: Ask, by_a: Ints, x: float, costs: Floats, better: Floats, target: int, servers_at: Ints
+    listed: _Listed,
+    ask: Ask,
+    by_a: Ints,
+    losses: Ints,
+    x: float,
+    costs: Floats,
+    better: Floats,
+    target: int,
+    servers_at: Ints,
 ) -> None:
-    """Place servers one by one where they hurt least, then fill workers by A.
+    """Place servers one by one where they hurt least, then fill workers by A; ``losses`` are those of the first ones.
 
     ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. With ``target`` >= 0 the sweep stops
     at that configuration, which must be one that it finds, and ``servers_at`` tells where its servers are.
@@ -358,7 +381,11 @@ def _servers_first(
     servers_at[:] = 0
     heap = np.arange(n)
     for i in range(n):
-        keys[i], after[i] = _server_key(listed, ask, i, 0, fits[i], x)
+        keys[i] = np.inf
+        if losses[i] >= 0:
+            worth = x - listed.worker_cost[i]
+            keys[i] = listed.server_cost[i] + (worth * losses[i] if worth > 0.0 else 0.0)
+            after[i] = fits[i] - losses[i]
     for root in range(n // 2 - 1, -1, -1):
         _sift(keys, heap, root)
     placed_servers = 0
@@ -639,8 +666,9 @@ def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: in
     if ask.most_servers == 0:
         return listed.fits
     servers_at = np.empty(n, dtype=np.int64)
+    losses = _first_losses(listed, ask)
     for x in _worths(listed, by_a):
-        _servers_first(listed, ask, by_a, x, costs, better, -1, servers_at)
+        _servers_first(listed, ask, by_a, losses, x, costs, better, -1, servers_at)
     packed: Ints = _pack(listed, ask, by_a, by_b, costs, better, target)
     return packed
 
@@ -845,6 +873,33 @@ def one(ask: Ask, k: int) -> Ask:
 
 
 @_compiled
+def _group(ask: Ask, k: int) -> tuple[Ask, int]:
+    """Return the same job with the configurations of ``k``'s group only, and where ``k`` is among them.
+
+    A sweep and a packing treat them as they do among all: what they look at does not depend on other groups.
+    """
+    begin, end = k, k + 1
+    while begin > 0 and ask.servers[begin - 1] == ask.servers[k]:
+        begin -= 1
+    while end < len(ask.servers) and ask.servers[end] == ask.servers[k]:
+        end += 1
+    group = Ask(
+        ask.workers[begin:end],
+        ask.servers[begin:end],
+        ask.samples[:, begin:end].copy(),
+        ask.order[:0],
+        ask.most_workers,
+        ask.most_servers,
+        ask.useful,
+        ask.worker,
+        ask.server,
+        ask.worker_amount,
+        ask.server_amount,
+    )
+    return group, k - begin
+
+
+@_compiled
 def _place_exactly(listed: _Listed, one: Ask, workers_at: Ints, servers_at: Ints) -> None:
     """Walk back through the exact program of a single configuration."""
     n = len(listed.machines)
@@ -872,7 +927,8 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, packed: Ints, work
         _fill(listed, ask, k, by_a, by_b, packed if x == _PACKED else listed.fits, workers_at, servers_at)
         return
     again = np.full(len(ask.workers), np.inf)
-    _servers_first(listed, ask, by_a, x, again, np.empty(len(ask.workers)), k, servers_at)
+    losses = _first_losses(listed, ask)
+    _servers_first(listed, ask, by_a, losses, x, again, np.empty(len(ask.workers)), k, servers_at)
     left = ask.workers[k]
     for i in by_a:
         fits = listed.fits[i]
@@ -903,9 +959,10 @@ def _place(
     if exact:
         _place_exactly(part, one(ask, k), workers_at, servers_at)
     else:
-        better = np.empty(k_count)
-        packed = _across(part, ask, costs, better, k)
-        _place_swept(part, ask, k, better[k], packed, workers_at, servers_at)
+        group, at = _group(ask, k)
+        costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
+        packed = _across(part, group, costs, better, at)
+        _place_swept(part, group, at, better[at], packed, workers_at, servers_at)
     used = np.flatnonzero(workers_at + servers_at)
     used = used[np.argsort(part.machines[used])]
     return part.machines[used], workers_at[used], servers_at[used]
