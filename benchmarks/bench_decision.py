@@ -46,6 +46,7 @@ def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
     ledger.view.touched[:] = np.arange(machines)
     ledger.view.counts[:] = machines
     ledger.view.flags[:] = True
+    ledger.recount()
     surveyor = Surveyor(cluster, workload.slot_seconds)
     surveyed = [surveyor.survey(stretched(job, horizon / 20), horizon) for job in workload.jobs]
     requests = [request for request in surveyed if request.reason is None]

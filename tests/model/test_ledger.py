@@ -11,7 +11,7 @@ from tests.instances import cluster_of, clusters
 
 from slotwise.errors import Overcommitted
 from slotwise.model.cluster import Cluster
-from slotwise.model.ledger import Ledger
+from slotwise.model.ledger import RANGES, Ledger
 from slotwise.model.schedule import Placement
 from slotwise.units import grains
 
@@ -29,7 +29,8 @@ def frozen(ledger: Ledger) -> list[bytes]:
     """All that the ledger says; what lies in ``touched`` beyond the count means nothing."""
     view = ledger.view
     lists = [view.touched[row, : view.counts[row]].tobytes() for row in range(ledger.window)]
-    return [view.used.tobytes(), view.counts.tobytes(), view.flags.tobytes(), view.capacity.tobytes(), *lists]
+    arrays = view.used, view.counts, view.flags, view.capacity, view.spread + 0.0
+    return [*(array.tobytes() for array in arrays), *lists]
 
 
 def check_lists(ledger: Ledger) -> None:
@@ -38,6 +39,18 @@ def check_lists(ledger: Ledger) -> None:
         held = np.flatnonzero(ledger.view.used[row].any(axis=1)).tolist()
         assert ledger.view.touched[row, : ledger.view.counts[row]].tolist() == held
         assert np.flatnonzero(ledger.view.flags[row]).tolist() == held
+    assert np.array_equal(ledger.view.spread, spread_of(ledger))
+
+
+def spread_of(ledger: Ledger) -> Floats:
+    """Free grains by the share that is used, summed up anew."""
+    view = ledger.view
+    found = np.zeros_like(view.spread)
+    for row, machine, r in np.ndindex(view.used.shape):
+        capacity, used = float(view.capacity[machine, r]), float(view.used[row, machine, r])
+        at = next((b for b in reversed(range(RANGES)) if used / capacity >= b / RANGES), 0) if capacity else 0
+        found[row, r, at] += capacity - used
+    return found
 
 
 def test_ten_times_a_tenth_fits_into_one() -> None:

@@ -70,7 +70,7 @@ def floor_of(slots: list[list[Point]]) -> float:
 def run(
     slots: list[list[Point]], needed: float, grid: int, utility: Floats, floor: float, at_least: float, block: int
 ) -> Program:
-    program = Program(needed, grid, utility, np.full(len(utility), floor), needed * floor, at_least)
+    program = Program(needed, grid, utility, np.full(len(utility), floor), utility - needed * floor, at_least)
     while not program.done:
         program.advance(curves_of(slots[program.slots : program.slots + block]))
     return program
@@ -150,7 +150,8 @@ def test_equal_payoffs_go_to_the_earliest_completion() -> None:
 
 def test_search_ends_when_later_utility_cannot_win() -> None:
     slots = [[Point(1.0, 1.0)]] + [[Point(1.0, 0.1)]] * 50
-    program = Program(1.0, 10, np.array([9.0] + [8.0] * 50), np.zeros(51), 0.0, 0.0)
+    utility = np.array([9.0] + [8.0] * 50)
+    program = Program(1.0, 10, utility, np.zeros(51), utility, 0.0)
     program.advance(curves_of(slots[:2]))
     assert program.done
     assert program.slots <= 2
@@ -158,9 +159,10 @@ def test_search_ends_when_later_utility_cannot_win() -> None:
 
 
 def test_nothing_is_run_where_even_the_cheapest_samples_cost_too_much() -> None:
-    assert Program(10.0, 10, np.array([5.0]), np.array([0.5]), 5.0, 0.0).done
-    assert not Program(10.0, 10, np.array([5.0]), np.array([0.5]), 5.0, -math.inf).done
-    assert Program(10.0, 10, np.array([]), np.array([]), 5.0, -math.inf).done
+    five, none = np.array([5.0]), np.array([])
+    assert Program(10.0, 10, five, np.array([0.5]), five - 5.0, 0.0).done
+    assert not Program(10.0, 10, five, np.array([0.5]), five - 5.0, -math.inf).done
+    assert Program(10.0, 10, none, none, none, -math.inf).done
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e15])

@@ -13,10 +13,13 @@ from slotwise.errors import Overcommitted
 from slotwise.model.cluster import Cluster
 from slotwise.model.schedule import Placement
 
-__all__ = ["Ledger", "LedgerView"]
+__all__ = ["RANGES", "Ledger", "LedgerView"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+RANGES = 64
+"""Ranges of used shares in which a slot's free amounts are summed up."""
 
 
 class LedgerView(NamedTuple):
@@ -42,6 +45,9 @@ class LedgerView(NamedTuple):
     """Machines that are not lost, ordered by class, rising within each class."""
     starts: Ints
     """(classes + 1,) where each class begins in ``members``."""
+    spread: Floats
+    """(window, R, RANGES) free grains of machines by the share of the resource that is used on them: the b-th range is
+    from b / RANGES up to (b + 1) / RANGES, a full machine has nothing free."""
     domains: Ints
     """(L, M) domain of each machine at each level of locality, see ``Cluster.domains``."""
 
@@ -81,8 +87,10 @@ class Ledger:
             classes=cluster.classes,
             members=members,
             starts=starts,
+            spread=np.zeros((window, resources, RANGES)),
             domains=cluster.domains,
         )
+        self.recount()
 
     @property
     def end(self) -> int:
@@ -152,6 +160,8 @@ class Ledger:
             row = passed % self.window
             if self.view.counts[row]:
                 self.view.used[row] = 0.0
+                self.view.spread[row] = 0.0
+                self.view.spread[row, :, 0] = self.view.capacity.sum(axis=0)
                 self.view.flags[row] = False
                 self.view.counts[row] = 0
         self.origin = max(self.origin, slot)
@@ -164,17 +174,52 @@ class Ledger:
         """Give a lost machine back."""
         self._set_capacity(machine, self.cluster.grains[machine])
 
+    def recount(self) -> None:
+        """Derive ``view.spread`` anew from what is used."""
+        _recount(self.view)
+
     def _set_capacity(self, machine: int, grains: Floats) -> None:
         self.view.capacity[machine] = grains
         alive: npt.NDArray[np.bool_] = np.asarray(self.view.capacity.any(axis=1) | ~self.cluster.grains.any(axis=1))
         members, starts = _by_class(self.cluster.classes, alive)
         self.view = self.view._replace(members=members, starts=starts)
+        self.recount()
 
 
 def _by_class(classes: Ints, alive: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
     members = np.argsort(classes, kind="stable")
     sizes = np.bincount(classes[alive], minlength=int(classes.max()) + 1)
     return members[alive[members]].astype(np.int64), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+@numba.njit(cache=True)
+def _range(used: float, capacity: float) -> int:
+    """Return which range of ``LedgerView.spread`` a machine's free amount counts in."""
+    return min(int(used / capacity * RANGES), RANGES - 1) if capacity > 0.0 else 0
+
+
+@numba.njit(cache=True)
+def _add(view: LedgerView, row: int, machine: int, amounts: Floats, sign: float) -> None:
+    """Change what is used of a machine."""
+    for r in range(len(amounts)):
+        if amounts[r] == 0.0:
+            continue
+        capacity, before = view.capacity[machine, r], view.used[row, machine, r]
+        after = before + sign * amounts[r]
+        view.spread[row, r, _range(before, capacity)] -= capacity - before
+        view.spread[row, r, _range(after, capacity)] += capacity - after
+        view.used[row, machine, r] = after
+
+
+@numba.njit(cache=True)
+def _recount(view: LedgerView) -> None:
+    window, machines, resources = view.used.shape
+    view.spread[:] = 0.0
+    for row in range(window):
+        for machine in range(machines):
+            for r in range(resources):
+                capacity, used = view.capacity[machine, r], view.used[row, machine, r]
+                view.spread[row, r, _range(used, capacity)] += capacity - used
 
 
 @numba.njit(cache=True)
@@ -192,13 +237,11 @@ def _apply_entries(view: LedgerView, rows: Ints, machines: Ints, amounts: Floats
         if bad >= 0:
             # Not written: an amount beyond 2**53 grains could not be taken back exactly.
             break
-        for r in range(resources):
-            view.used[row, machine, r] += sign * amounts[i, r]
+        _add(view, row, machine, amounts[i], sign)
         done = i + 1
     if bad >= 0:
         for i in range(done):
-            for r in range(resources):
-                view.used[rows[i], machines[i], r] -= sign * amounts[i, r]
+            _add(view, rows[i], machines[i], amounts[i], -sign)
         return bad
     for i in range(entries):
         row, machine = rows[i], machines[i]

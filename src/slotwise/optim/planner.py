@@ -10,6 +10,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Schedule
+from slotwise.optim.floor import Floors, floors
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves
@@ -113,11 +114,14 @@ class Planner:
             return None
         if at_least is None:
             at_least = -_NEAR_MISS * float(utility[0])
-        cheapest = _least_costs_per_sample(request, prices, first, len(utility))
-        least = _fill(request.needed, request.most_samples, cheapest)
+        if utility[0] - least_cost(request, prices, first) <= at_least:
+            return None
+        found = _floors(request, ledger, prices, first, len(utility))
+        reach = np.maximum.accumulate((utility - found.costs)[::-1])[::-1]
+        cheapest = np.minimum.accumulate(found.rates[::-1])[::-1]
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
-        program = Program(request.needed, grid, utility, cheapest, least, at_least)
+        program = Program(request.needed, grid, utility, cheapest, reach, at_least)
         curves: list[Curves] = []
         starts: list[int] = []
         block = _FIRST_BLOCK
@@ -131,7 +135,7 @@ class Planner:
             # Slots that hold next to nothing of a large job train less than a step each, which does not add up.
             finer = min(_finer_grid(grid, curves, request.needed), largest)
             if finer > grid:
-                program = Program(request.needed, finer, utility, cheapest, least, at_least)
+                program = Program(request.needed, finer, utility, cheapest, reach, at_least)
                 for part in curves:
                     if not program.done:
                         program.advance(part)
@@ -223,6 +227,16 @@ def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
     if not np.isfinite(poorest) or poorest * grid >= needed:
         return grid
     return int(min(max(grid, 10.0 * needed / poorest), _LARGEST_GRID))
+
+
+def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count: int) -> Floors:
+    """Return what the job costs at least in ``count`` slots from the first one on."""
+    ask = request.ask
+    most = np.where(request.held, ask.samples, 0.0).max(axis=0)
+    useful = most > 0
+    amounts = np.outer(ask.workers[useful], ask.worker) + np.outer(ask.servers[useful], ask.server)
+    grain = ledger.cluster.grain
+    return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed)
 
 
 def least_cost(request: Request, prices: Prices, first: int) -> float:

@@ -34,9 +34,10 @@ class Program:
     utility : (D,) float64
         Utility of a completion in the first, second, ... slot of the pass; never rising.
     cost_per_sample : (D,) float64
-        No sample costs less than this in each slot, >= 0, never falling. It only ever skips what cannot win.
-    least_cost : float
-        No schedule costs less, >= 0; likewise.
+        No sample costs less than this in each slot or after it, >= 0, never falling. It only ever skips what cannot
+        win.
+    reach : (D,) float64
+        No schedule that ends in each slot or after it has a larger payoff, never rising; likewise.
     at_least : float
         Payoff that a plan must beat to be of interest.
 
@@ -56,13 +57,13 @@ class Program:
         grid: int,
         utility: Floats,
         cost_per_sample: Floats,
-        least_cost: float,
+        reach: Floats,
         at_least: float,
     ) -> None:
         self._needed = needed
         self._utility = utility
         self._cost_per_sample = cost_per_sample
-        self._least_cost = least_cost
+        self._reach = reach
         self._costs = np.full(grid + 1, np.inf)
         self._costs[0] = 0.0
         self._delivered = np.zeros(grid + 1)
@@ -71,7 +72,7 @@ class Program:
         self._slots = 0
         self.payoff = at_least
         self.completion = -1
-        self.done = len(utility) == 0 or utility[0] - least_cost <= at_least
+        self.done = len(utility) == 0 or reach[0] <= at_least
 
     @property
     def slots(self) -> int:
@@ -91,7 +92,7 @@ class Program:
             self._slots,
             self._needed,
             self._cost_per_sample,
-            self._least_cost,
+            self._reach,
             self._costs,
             self._delivered,
             chosen,
@@ -131,7 +132,7 @@ def _advance(
     start: int,
     needed: float,
     cost_per_sample: Floats,
-    least_cost: float,
+    reach: Floats,
     costs: Floats,
     delivered: Floats,
     chosen: npt.NDArray[np.int32],
@@ -146,9 +147,9 @@ def _advance(
     old_delivered = np.empty_like(delivered)
     for i in range(len(offsets) - 1):
         slot = start + i
-        limit = utility[slot] - payoff
-        if limit - least_cost <= 0.0:
+        if reach[slot] <= payoff:
             return payoff, completion, i
+        limit = utility[slot] - payoff
         old_costs[:] = costs
         old_delivered[:] = delivered
         begin, end = offsets[i], offsets[i + 1]

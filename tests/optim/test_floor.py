@@ -1,0 +1,122 @@
+"""Lower bounds from a slot's summary: below every schedule, near the truth, and of no effect on any answer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.instances import load, paper_job, paper_ledger, random_job, survey, tiny_cluster
+from tests.optim import twins
+
+from slotwise.model.ledger import RANGES, Ledger
+from slotwise.optim import planner as planner_module
+from slotwise.optim.floor import Floors
+from slotwise.optim.planner import Planner, _floors
+from slotwise.optim.pricing import Prices
+from slotwise.optim.request import Request
+from slotwise.optim.slot import exact_costs
+from slotwise.optim.solver import Exact, Sweep
+
+Floats = npt.NDArray[np.float64]
+
+CASES = range(250)
+
+
+def tiny(seed: int) -> tuple[Request, Ledger, Prices] | None:
+    """At most 3 machines, 3 slots, 3 workers; random use, prices that may be lower in near slots."""
+    rng = np.random.default_rng([seed, 71])
+    resources, slots = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    cluster = tiny_cluster(rng, int(rng.integers(1, 4)), resources)
+    ledger = Ledger(cluster, slots)
+    for slot in range(slots):
+        for machine in range(len(cluster)):
+            if rng.random() < 0.6:
+                load(ledger, slot, machine, np.floor(cluster.grains[machine] * rng.random(resources)))
+    request = survey(random_job(rng, cluster, slots=slots), cluster, slots)
+    relief = np.sort(rng.uniform(-3.0, 0.0, int(rng.integers(0, 4))))
+    prices = Prices(rng.uniform(-6.0, 0.0, resources), rng.uniform(1.0, 8.0, resources), 0, relief)
+    return None if request.reason is not None else (request, ledger, prices)
+
+
+def least_by_slot(request: Request, ledger: Ledger, prices: Prices) -> list[float]:
+    """Least cost of the workload by each completion, over every schedule."""
+    options = [twins.least_costs(twins.listing(ledger, t, request.ask, prices), request.ask) for t in range(ledger.end)]
+    found = []
+    for last in range(1, ledger.end + 1):
+        payoff = twins.best_over_schedules(options[:last], request.needed, np.zeros(last))
+        found.append(-payoff)
+    return found
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_no_schedule_and_no_sample_costs_less(seed: int) -> None:
+    case = tiny(seed)
+    if case is None:
+        return
+    request, ledger, prices = case
+    found = _floors(request, ledger, prices, 0, ledger.end)
+    for floor, least in zip(found.costs, least_by_slot(request, ledger, prices), strict=True):
+        assert floor <= least * (1 + 1e-12)
+    for slot in range(ledger.end):
+        costs = exact_costs(ledger.view, slot, request.ask, prices)
+        useful = request.ask.samples > 0
+        rates = costs[useful] / request.ask.samples[useful]
+        assert found.rates[slot] <= rates.min() * (1 + 1e-12)
+
+
+def twin(request: Request, ledger: Ledger, prices: Prices, slot: int) -> Floats:
+    """Cheapest filling of each configuration's amounts, range by range."""
+    ask, view = request.ask, ledger.view
+    log_low, log_ratio = prices.rows(slot, 1)
+    costs = []
+    for workers, servers in zip(ask.workers, ask.servers, strict=True):
+        cost = 0.0
+        for r, grain in enumerate(ledger.cluster.grain):
+            left = float(workers * ask.worker[r] + servers * ask.server[r])
+            for b in range(RANGES):
+                taken = min(left, float(view.spread[slot, r, b]))
+                cost += taken * grain * math.exp(log_low[0, r] + log_ratio[0, r] * b / RANGES)
+                left -= taken
+            cost = math.inf if left > 0 else cost
+        costs.append(cost)
+    return np.array(costs)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_rates_are_those_of_the_plain_twin(seed: int) -> None:
+    case = tiny(seed)
+    if case is None:
+        return
+    request, ledger, prices = case
+    most = np.where(request.held, request.ask.samples, 0.0).max(axis=0)
+    found = _floors(request, ledger, prices, 0, ledger.end)
+    for slot in range(ledger.end):
+        wanted = (twin(request, ledger, prices, slot)[most > 0] / most[most > 0]).min()
+        assert found.rates[slot] == pytest.approx(wanted, rel=1e-8)
+
+
+def nothing_known(request: Request, ledger: Ledger, prices: Prices, first: int, count: int) -> Floors:
+    return Floors(np.zeros(count), np.zeros(count))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_answers_are_those_without_any_bound(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots as in the paper's experiments, loaded at random; most jobs pay, some do not."""
+    rng = np.random.default_rng([seed, 72])
+    ledger = paper_ledger(rng, machines=12, slots=20, without_gpu=0.25)
+    request = survey(paper_job(rng), ledger.cluster, 20)
+    if request.reason is not None:
+        return
+    base = np.log(float(rng.choice([0.02, 0.5, 5.0])) / (4.0 * ledger.cluster.mean_capacity))
+    prices = Prices(base, rng.uniform(2.0, 8.0, 4))
+    for solver in (Sweep(), Exact()) if seed < 10 else (Sweep(),):
+        with_bounds = Planner(solver).plan(request, ledger, prices)
+        with monkeypatch.context() as patched:
+            patched.setattr(planner_module, "_floors", nothing_known)
+            plain = Planner(solver).plan(request, ledger, prices)
+        assert (with_bounds is None) == (plain is None)
+        if plain is not None and with_bounds is not None:
+            assert with_bounds.payoff == pytest.approx(plain.payoff, abs=1e-9 * plain.utility)
+            assert with_bounds.schedule == plain.schedule
