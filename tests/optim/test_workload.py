@@ -19,7 +19,7 @@ from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves
-from slotwise.optim.workload import Program
+from slotwise.optim.workload import Bounds, Program
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def floor_of(slots: list[list[Point]]) -> float:
 def run(
     slots: list[list[Point]], needed: float, grid: int, utility: Floats, floor: float, at_least: float, block: int
 ) -> Program:
-    program = Program(needed, grid, utility, np.full(len(utility), floor), utility - needed * floor, at_least)
+    program = Program(needed, grid, utility, Bounds(np.full(len(utility), floor), utility - needed * floor), at_least)
     while not program.done:
         program.advance(curves_of(slots[program.slots : program.slots + block]))
     return program
@@ -151,7 +151,7 @@ def test_equal_payoffs_go_to_the_earliest_completion() -> None:
 def test_search_ends_when_later_utility_cannot_win() -> None:
     slots = [[Point(1.0, 1.0)]] + [[Point(1.0, 0.1)]] * 50
     utility = np.array([9.0] + [8.0] * 50)
-    program = Program(1.0, 10, utility, np.zeros(51), utility, 0.0)
+    program = Program(1.0, 10, utility, Bounds(np.zeros(51), utility), 0.0)
     program.advance(curves_of(slots[:2]))
     assert program.done
     assert program.slots <= 2
@@ -160,9 +160,10 @@ def test_search_ends_when_later_utility_cannot_win() -> None:
 
 def test_nothing_is_run_where_even_the_cheapest_samples_cost_too_much() -> None:
     five, none = np.array([5.0]), np.array([])
-    assert Program(10.0, 10, five, np.array([0.5]), five - 5.0, 0.0).done
-    assert not Program(10.0, 10, five, np.array([0.5]), five - 5.0, -math.inf).done
-    assert Program(10.0, 10, none, none, none, -math.inf).done
+    bounds = Bounds(np.array([0.5]), five - 5.0)
+    assert Program(10.0, 10, five, bounds, 0.0).done
+    assert not Program(10.0, 10, five, bounds, -math.inf).done
+    assert Program(10.0, 10, none, Bounds(none, none), -math.inf).done
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e15])

@@ -15,12 +15,14 @@ from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import Curves
 from slotwise.optim.solver import SlotSolver, Sweep
-from slotwise.optim.workload import Program
+from slotwise.optim.workload import Bounds, Program
 
 __all__ = ["MOST_STEPS", "Plan", "Planner", "least_cost", "placement_cost"]
 
 Floats = npt.NDArray[np.float64]
 
+_NEAR = 64
+"""Slots of which summaries are looked at first, or twice what the job needs if that is more."""
 _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
 _EQUAL = 1e-12
@@ -116,16 +118,22 @@ class Planner:
             at_least = -_NEAR_MISS * float(utility[0])
         if utility[0] - least_cost(request, prices, first) <= at_least:
             return None
-        found = _floors(request, ledger, prices, first, len(utility))
-        reach = np.maximum.accumulate((utility - found.costs)[::-1])[::-1]
-        cheapest = np.minimum.accumulate(found.rates[::-1])[::-1]
+        near = min(len(utility), max(_NEAR, 2 * request.fewest_slots))
+        bounds = _bounds(request, ledger, prices, first, utility, near)
+        if near < len(utility) and bounds.reach[0] <= max(at_least, bounds.reach[near]):
+            # Nothing near is as good as what might come later.
+            near = len(utility)
+            bounds = _bounds(request, ledger, prices, first, utility, near)
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
-        program = Program(request.needed, grid, utility, cheapest, reach, at_least)
+        program = Program(request.needed, grid, utility, bounds, at_least)
         curves: list[Curves] = []
         starts: list[int] = []
         block = _FIRST_BLOCK
         while not program.done:
+            if program.slots >= near and near < len(utility):
+                near = len(utility)
+                bounds = program.bounds = _bounds(request, ledger, prices, first, utility, near)
             count = min(block, len(utility) - program.slots)
             starts.append(program.slots)
             curves.append(self.solver.curves(ledger, first + program.slots, count, request, prices))
@@ -135,7 +143,7 @@ class Planner:
             # Slots that hold next to nothing of a large job train less than a step each, which does not add up.
             finer = min(_finer_grid(grid, curves, request.needed), largest)
             if finer > grid:
-                program = Program(request.needed, finer, utility, cheapest, reach, at_least)
+                program = Program(request.needed, finer, utility, bounds, at_least)
                 for part in curves:
                     if not program.done:
                         program.advance(part)
@@ -237,6 +245,16 @@ def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count:
     amounts = np.outer(ask.workers[useful], ask.worker) + np.outer(ask.servers[useful], ask.server)
     grain = ledger.cluster.grain
     return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed)
+
+
+def _bounds(request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, near: int) -> Bounds:
+    """Return what limits the program over slots: from summaries of the ``near`` slots, from empty machines later on."""
+    found = _floors(request, ledger, prices, first, near)
+    reach, rates = utility[:near] - found.costs, found.rates
+    if near < len(utility):
+        rates = np.append(rates, _least_costs_per_sample(request, prices, first + near, len(utility) - near))
+        reach = np.append(reach, utility[near:] - least_cost(request, prices, first))
+    return Bounds(np.minimum.accumulate(rates[::-1])[::-1], np.maximum.accumulate(reach[::-1])[::-1])
 
 
 def least_cost(request: Request, prices: Prices, first: int) -> float:

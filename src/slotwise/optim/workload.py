@@ -8,7 +8,7 @@ that is floored to the grid: nothing is lost slot by slot to rounding. The last 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -16,10 +16,25 @@ import numpy.typing as npt
 
 from slotwise.optim.slot import Curves
 
-__all__ = ["Program"]
+__all__ = ["Bounds", "Program"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+class Bounds(NamedTuple):
+    """What limits the program: lower bounds on costs.
+
+    Attributes
+    ----------
+    rates : (D,) float64
+        No sample costs less than this in each slot or after it, >= 0, never falling.
+    reach : (D,) float64
+        No schedule that ends in each slot or after it has a larger payoff, never rising.
+    """
+
+    rates: Floats
+    reach: Floats
 
 
 class Program:
@@ -33,11 +48,8 @@ class Program:
         Grid steps, >= 1.
     utility : (D,) float64
         Utility of a completion in the first, second, ... slot of the pass; never rising.
-    cost_per_sample : (D,) float64
-        No sample costs less than this in each slot or after it, >= 0, never falling. It only ever skips what cannot
-        win.
-    reach : (D,) float64
-        No schedule that ends in each slot or after it has a larger payoff, never rising; likewise.
+    bounds : Bounds
+        Lower bounds. They only ever skip what cannot win.
     at_least : float
         Payoff that a plan must beat to be of interest.
 
@@ -49,6 +61,8 @@ class Program:
         Its last slot, counted from the first of the pass; -1 where there is none.
     done : bool
         Whether later slots can no longer win.
+    bounds : Bounds
+        As given; tighter ones may take their place.
     """
 
     def __init__(
@@ -56,14 +70,12 @@ class Program:
         needed: float,
         grid: int,
         utility: Floats,
-        cost_per_sample: Floats,
-        reach: Floats,
+        bounds: Bounds,
         at_least: float,
     ) -> None:
         self._needed = needed
         self._utility = utility
-        self._cost_per_sample = cost_per_sample
-        self._reach = reach
+        self.bounds = bounds
         self._costs = np.full(grid + 1, np.inf)
         self._costs[0] = 0.0
         self._delivered = np.zeros(grid + 1)
@@ -72,7 +84,7 @@ class Program:
         self._slots = 0
         self.payoff = at_least
         self.completion = -1
-        self.done = len(utility) == 0 or reach[0] <= at_least
+        self.done = len(utility) == 0 or bounds.reach[0] <= at_least
 
     @property
     def slots(self) -> int:
@@ -91,8 +103,8 @@ class Program:
             self._utility,
             self._slots,
             self._needed,
-            self._cost_per_sample,
-            self._reach,
+            self.bounds.rates,
+            self.bounds.reach,
             self._costs,
             self._delivered,
             chosen,
