@@ -173,6 +173,19 @@ def test_place_rebuilds_every_feasible_configuration(seed: int, exact: bool) -> 
             check_placement(case, choice, cost, place(case.ledger.view, 0, case.ask, choice, case.prices))
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_the_curve_says_of_a_choice_leads_to_the_same_place(seed: int) -> None:
+    case = tight_case(seed) if seed % 2 else slot_case(seed, machines=(1, 8), most_workers=6)
+    view, ask, prices = case.ledger.view, case.ask, case.prices
+    curves = sweep_curves(view, 0, 1, ask, prices)
+    known = 0
+    for choice, way in zip(curves.choices.tolist(), curves.ways.tolist(), strict=True):
+        known += not math.isnan(way)
+        told, found = sweep_place(view, 0, ask, choice, prices, way), sweep_place(view, 0, ask, choice, prices)
+        assert all(np.array_equal(a, b) for a, b in zip(told, found, strict=True))
+    assert known == np.count_nonzero(curves.choices >= ask.samples.size - len(ask.workers))
+
+
 def ungrouped(ledger: Ledger) -> Ledger:
     """The same ledger with every machine a class of its own, so that all machines are listed."""
     other = Ledger(ledger.cluster, ledger.window)

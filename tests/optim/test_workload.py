@@ -31,6 +31,7 @@ def curves_of(slots: list[list[Point]]) -> Curves:
         np.array([p.samples for p in points], dtype=np.float64),
         np.array([p.cost for p in points], dtype=np.float64),
         np.array([i for slot in slots for i in range(len(slot))], dtype=np.int64),
+        np.full(len(points), np.nan),
     )
 
 
@@ -193,7 +194,9 @@ class Given:
     def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
         return curves_of(self.slots[first : first + count])
 
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+    def place(
+        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
+    ) -> Placement:
         self.taken.append((slot, choice))
         return Placement((0,), (choice + 1,), (0,))
 

@@ -155,7 +155,14 @@ class Planner:
             part = curves[at]
             begin, end = part.offsets[slot - starts[at]], part.offsets[slot - starts[at] + 1]
             picks.append(
-                _Pick(first + slot, index, part.samples[begin:end], part.costs[begin:end], part.choices[begin:end])
+                _Pick(
+                    first + slot,
+                    index,
+                    part.samples[begin:end],
+                    part.costs[begin:end],
+                    part.choices[begin:end],
+                    part.ways[begin:end],
+                )
             )
         picks = _trim(picks, request.needed)
         return self._price(picks, request, ledger, prices)
@@ -165,8 +172,9 @@ class Planner:
         placements: list[Placement] = []
         total = 0.0
         for pick in picks:
-            placement = self.solver.place(ledger, pick.slot, request, int(pick.choices[pick.index]), prices)
-            cost = placement_cost(placement, pick.slot, request, ledger, prices)
+            choice, way = int(pick.choices[pick.index]), float(pick.ways[pick.index])
+            placement = self.solver.place(ledger, pick.slot, request, choice, prices, way)
+            cost = pick.cost
             if placements and _could_stay(placements[-1], placement, pick.slot, request, ledger):
                 staying = placement_cost(placements[-1], pick.slot, request, ledger, prices)
                 if staying <= cost * (1.0 + _EQUAL):
@@ -199,6 +207,7 @@ class _Pick:
     samples: Floats
     costs: Floats
     choices: npt.NDArray[np.int64]
+    ways: Floats
 
     @property
     def cost(self) -> float:

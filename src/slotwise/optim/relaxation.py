@@ -94,9 +94,12 @@ class Reference:
             samples.append(found[0])
             costs.append(found[1])
             choices.append(found[2])
-        return Curves(np.array(offsets), np.concatenate(samples), np.concatenate(costs), np.concatenate(choices))
+        found = np.concatenate(samples), np.concatenate(costs), np.concatenate(choices)
+        return Curves(np.array(offsets), *found, np.full(offsets[-1], np.nan))
 
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
+    def place(
+        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
+    ) -> Placement:
         """Return the placement behind a choice of the last curve of that slot."""
         level, k = divmod(choice, len(request.ask.workers))
         if level == len(request.ask.samples) - 1 and (slot, k) in self._placed:

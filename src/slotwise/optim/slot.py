@@ -17,6 +17,7 @@ when a kernel that it calls does.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numba
@@ -111,12 +112,16 @@ class Curves(NamedTuple):
         What a choice trains and costs.
     choices : (total,) int64
         level * K + k, as in ``Ask.order``.
+    ways : (total,) float64
+        How each was found, so that it need not be looked for again to be placed: which sweep won across the whole
+        cluster; nan where that is not known.
     """
 
     offsets: Ints
     samples: Floats
     costs: Floats
     choices: Ints
+    ways: Floats
 
 
 def _compiled(function: Any) -> Any:
@@ -776,8 +781,13 @@ def _end(view: LedgerView, level: int, listed: _Listed, begin: int) -> int:
 
 
 @_compiled
-def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bool, costs: Floats, where: Ints) -> None:
-    """Least cost of each configuration at a level, and where in the list the domain that has it begins."""
+def _costs_at(
+    view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bool, costs: Floats, where: Ints, better: Floats
+) -> None:
+    """Least cost of each configuration at a level, and where in the list the domain that has it begins.
+
+    ``better`` is as in ``_across`` for the last domain, which is the only one at the highest level.
+    """
     costs[:] = np.inf
     where[:] = -1
     if level == 0:
@@ -786,7 +796,6 @@ def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bo
     if not ask.useful[level]:
         return
     here = np.empty(len(costs))
-    better = np.empty(len(costs))
     begin = 0
     while begin < len(listed.machines):
         end = _end(view, level, listed, begin)
@@ -805,7 +814,9 @@ def _costs_at(view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bo
 
 
 @_compiled
-def _curve(ask: Ask, costs: Floats, samples: Floats, least_costs: Floats, choices: Ints) -> int:
+def _curve(
+    ask: Ask, costs: Floats, better: Floats, samples: Floats, least_costs: Floats, choices: Ints, ways: Floats
+) -> int:
     """Keep what no other configuration beats: write rising samples and costs, return how many."""
     kept = 0
     least = np.inf
@@ -822,36 +833,48 @@ def _curve(ask: Ask, costs: Floats, samples: Floats, least_costs: Floats, choice
     samples[:kept] = samples[:kept][::-1].copy()
     least_costs[:kept] = least_costs[:kept][::-1].copy()
     choices[:kept] = choices[:kept][::-1].copy()
+    top = costs.size - len(better)
+    for i in range(kept):
+        ways[i] = better[choices[i] - top] if choices[i] >= top else np.nan
     return kept
 
 
 @_compiled
 def _costs(
-    view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool, costs: Floats
+    view: LedgerView,
+    slot: int,
+    ask: Ask,
+    log_low: Floats,
+    log_ratio: Floats,
+    exact: bool,
+    costs: Floats,
+    better: Floats,
 ) -> None:
-    """Write the least cost of each configuration at each level, (L, K)."""
+    """Write the least cost of each configuration at each level, (L, K), and what won at the highest level, (K,)."""
     listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
     where = np.empty(len(ask.workers), dtype=np.int64)
     for level in range(len(ask.samples)):
-        _costs_at(view, level, listed, ask, exact, costs[level], where)
+        _costs_at(view, level, listed, ask, exact, costs[level], where, better)
 
 
 @_compiled
 def _curves(
     view: LedgerView, first: int, count: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
-) -> tuple[Ints, Floats, Floats, Ints]:
+) -> tuple[Ints, Floats, Floats, Ints, Floats]:
     most = ask.samples.size
     offsets = np.zeros(count + 1, dtype=np.int64)
     samples = np.empty(count * most)
     least_costs = np.empty(count * most)
     choices = np.empty(count * most, dtype=np.int64)
+    ways = np.empty(count * most)
     costs = np.empty(ask.samples.shape)
+    better = np.full(len(ask.workers), np.nan)
     for i in range(count):
-        _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, costs)
+        _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, costs, better)
         at = offsets[i]
-        offsets[i + 1] = at + _curve(ask, costs, samples[at:], least_costs[at:], choices[at:])
+        offsets[i + 1] = at + _curve(ask, costs, better, samples[at:], least_costs[at:], choices[at:], ways[at:])
     total = offsets[count]
-    return offsets, samples[:total], least_costs[:total], choices[:total]
+    return offsets, samples[:total], least_costs[:total], choices[:total], ways[:total]
 
 
 @_compiled
@@ -940,15 +963,18 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, packed: Ints, work
 
 @_compiled
 def _place(
-    view: LedgerView, slot: int, ask: Ask, choice: int, log_low: Floats, log_ratio: Floats, exact: bool
+    view: LedgerView, slot: int, ask: Ask, choice: int, log_low: Floats, log_ratio: Floats, exact: bool, way: float
 ) -> tuple[Ints, Ints, Ints]:
-    """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising."""
+    """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising.
+
+    ``way`` is how it was found, nan if that has to be found out.
+    """
     k_count = len(ask.workers)
     level, k = choice // k_count, choice % k_count
     listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
     costs, where = np.empty(k_count), np.zeros(k_count, dtype=np.int64)
     if level < len(ask.samples) - 1:  # the whole cluster is one domain
-        _costs_at(view, level, listed, ask, exact, costs, where)
+        _costs_at(view, level, listed, ask, exact, costs, where, np.empty(k_count))
     if level == 0:
         machines = listed.machines[where[k] : where[k] + 1]
         return machines, ask.workers[k : k + 1], ask.servers[k : k + 1]
@@ -960,9 +986,12 @@ def _place(
         _place_exactly(part, one(ask, k), workers_at, servers_at)
     else:
         group, at = _group(ask, k)
-        costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
-        packed = _across(part, group, costs, better, at)
-        _place_swept(part, group, at, better[at], packed, workers_at, servers_at)
+        packed = part.fits
+        if np.isnan(way) or way == _PACKED:
+            costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
+            packed = _across(part, group, costs, better, at)
+            way = better[at]
+        _place_swept(part, group, at, way, packed, workers_at, servers_at)
     used = np.flatnonzero(workers_at + servers_at)
     used = used[np.argsort(part.machines[used])]
     return part.machines[used], workers_at[used], servers_at[used]
@@ -976,7 +1005,7 @@ def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Pri
 def _all_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices, exact: bool) -> Floats:
     costs = np.empty(ask.samples.shape)
     log_low, log_ratio = prices.rows(slot, 1)
-    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, costs)
+    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, costs, np.empty(len(ask.workers)))
     return costs
 
 
@@ -988,9 +1017,11 @@ def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats
     return _all_costs(view, slot, ask, prices, False)
 
 
-def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
-    """Return machines, workers and servers of a choice that a sweep curve holds."""
-    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), False)
+def sweep_place(
+    view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices, way: float = math.nan
+) -> tuple[Ints, Ints, Ints]:
+    """Return machines, workers and servers of a choice that a sweep curve holds; ``way`` is what the curve says."""
+    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), False, way)
     return machines, workers, servers
 
 
@@ -1004,9 +1035,11 @@ def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats
     return _all_costs(view, slot, ask, prices, True)
 
 
-def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
+def exact_place(
+    view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices, way: float = math.nan
+) -> tuple[Ints, Ints, Ints]:
     """Return machines, workers and servers of a choice that an exact curve holds."""
-    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), True)
+    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), True, way)
     return machines, workers, servers
 
 
@@ -1022,5 +1055,6 @@ def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
     """
     most = ask.samples.size
     samples, least_costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
-    kept = _curve(ask, costs, samples, least_costs, choices)
+    unknown = np.full(len(ask.workers), np.nan)
+    kept = _curve(ask, costs, unknown, samples, least_costs, choices, np.empty(most))
     return samples[:kept], least_costs[:kept], choices[:kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -33,8 +34,10 @@ class SlotSolver(Protocol):
         """Return the useful choices of ``count`` slots from ``first`` on."""
         ...
 
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
+    def place(
+        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
+    ) -> Placement:
+        """Return the placement behind a choice of a curve, of which ``way`` is what the curve says."""
         ...
 
     def figures(self) -> Mapping[str, float | None]:
@@ -53,9 +56,11 @@ class _Kernels:
         """Return the useful choices of ``count`` slots from ``first`` on."""
         return self._curves(ledger.view, first, count, request.ask, prices)
 
-    def place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
-        """Return the placement behind a choice of a curve."""
-        return Placement.on(*self._place(ledger.view, slot, request.ask, choice, prices))
+    def place(
+        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
+    ) -> Placement:
+        """Return the placement behind a choice of a curve, of which ``way`` is what the curve says."""
+        return Placement.on(*self._place(ledger.view, slot, request.ask, choice, prices, way))
 
     def figures(self) -> Mapping[str, float | None]:
         """Return nothing."""
