@@ -24,7 +24,7 @@ from slotwise.optim.relaxation import Reference
 from slotwise.optim.request import Request, Surveyor
 from slotwise.workloads import synthetic
 
-SIZES = [pytest.param(100, 20, id="100x20"), pytest.param(1000, 672, id="1000x672")]
+SIZES = [pytest.param(m, t, id=f"{m}x{t}") for m, t in ((100, 20), (1_000, 672), (10_000, 1_000))]
 LOAD = 0.7
 JOBS = 40
 

@@ -18,8 +18,9 @@ from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.speed import PaperSpeed
 from slotwise.model.utility import Deadline, Sigmoid
+from slotwise.optim import pricing
 from slotwise.optim.planner import Planner
-from slotwise.optim.pricing import Bid, Calibration, Learnt, Literal, Prices, Scale, calibration
+from slotwise.optim.pricing import Bid, Calibration, Learnt, Literal, Prices, Scale, _Knapsack, calibration
 
 Floats = npt.NDArray[np.float64]
 
@@ -415,3 +416,22 @@ def test_rows_are_those_of_each_slot() -> None:
             assert (ratio[:, 1] == 0.0).all()
     flat = Prices(np.array([1.0]), np.array([4.0]))
     assert flat.rows(3, 2)[0].tolist() == [[1.0], [1.0]]
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5]), st.floats(1e-3, 10.0)), min_size=1, max_size=60))
+def test_the_knapsack_is_a_sorted_list(jobs: list[tuple[float, float]]) -> None:
+    """Small blocks, so that they split often; capacities between the running sums, where rounding decides nothing."""
+    knapsack, block = _Knapsack(), pricing._BLOCK
+    pricing._BLOCK = 4
+    try:
+        for density, size in jobs:
+            knapsack.add(density, size)
+    finally:
+        pricing._BLOCK = block
+    falling = sorted(jobs, key=lambda job: -job[0])
+    sums = np.cumsum([size for _, size in falling])
+    between = np.concatenate([[sums[0] / 2], (sums[1:] + sums[:-1]) / 2, [sums[-1] * 2]])[::-1]
+    wanted = [next((d for (d, _), total in zip(falling, sums, strict=True) if total >= c), 0.0) for c in between]
+    assert knapsack.thresholds(between).tolist() == wanted
+    for density in (0.0, 0.7, 2.0, 9.0):
+        assert knapsack.below(density) == max((d for d, _ in jobs if d < density), default=0.0)

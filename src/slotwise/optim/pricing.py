@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 
 _LEAST_SHARE = 1e-6
 """L is never below this share of U with learnt prices: equal machines must still be told apart by use."""
+_BLOCK = 512
+"""Jobs that are kept together, at most."""
 _WIDEST = 600.0
 """Largest ln(U / L): beyond it L would not be a floating-point number."""
 
@@ -165,6 +167,70 @@ class Scale:
         return _range(self._log_low, self._highest.log_high)
 
 
+class _Knapsack:
+    """Jobs by falling density, in blocks, so that adding one and asking take no longer the more there are."""
+
+    def __init__(self) -> None:
+        self._densities: list[Floats] = []
+        """Negative, rising, in each block and from block to block."""
+        self._sizes: list[Floats] = []
+        self._sums: list[Floats] = []
+        """Running sums of the sizes of each block."""
+        self._lasts: list[float] = []
+
+    def add(self, density: float, size: float) -> None:
+        """Add a job, after those of equal density."""
+        if not self._lasts:
+            self._put(0, 0, np.array([-density]), np.array([size]))
+            return
+        block = min(bisect.bisect_right(self._lasts, -density), len(self._lasts) - 1)
+        at = int(np.searchsorted(self._densities[block], -density, side="right"))
+        densities = np.insert(self._densities[block], at, -density)
+        sizes = np.insert(self._sizes[block], at, size)
+        half = len(sizes) // 2
+        if len(sizes) > _BLOCK:
+            self._put(block, 1, densities[half:], sizes[half:])
+            self._put(block, 0, densities[:half], sizes[:half])
+        else:
+            self._put(block, 1, densities, sizes)
+
+    def _put(self, block: int, replaced: int, densities: Floats, sizes: Floats) -> None:
+        self._densities[block : block + replaced] = [densities]
+        self._sizes[block : block + replaced] = [sizes]
+        self._sums[block : block + replaced] = [np.cumsum(sizes)]
+        self._lasts[block : block + replaced] = [float(densities[-1])]
+
+    def thresholds(self, capacities: Floats) -> Floats:
+        """Return the density of the first job whose running sum of sizes reaches each capacity, 0 where none does.
+
+        Parameters
+        ----------
+        capacities : (n,) float64
+            Never rising.
+        """
+        ends = np.cumsum([float(sums[-1]) for sums in self._sums])
+        found = np.zeros(len(capacities))
+        blocks = np.searchsorted(ends, capacities)
+        # What is asked of each block is a run.
+        begins = np.flatnonzero(np.diff(blocks, prepend=-1))
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(blocks)], strict=True):
+            block = int(blocks[begin])
+            if block < len(ends):
+                before = ends[block - 1] if block else 0.0
+                within = np.searchsorted(self._sums[block], capacities[begin:end] - before)
+                # Two ways of adding up may differ in the last digit.
+                found[begin:end] = -self._densities[block][np.minimum(within, len(self._sums[block]) - 1)]
+        return found
+
+    def below(self, density: float) -> float:
+        """Return the next lower density, 0 if there is none."""
+        block = bisect.bisect_right(self._lasts, -density)
+        if block == len(self._lasts):
+            return 0.0
+        at = int(np.searchsorted(self._densities[block], -density, side="right"))
+        return -float(self._densities[block][at])
+
+
 class Learnt:
     """``--prices learnt``, the default: the base price is the threshold of a fractional knapsack over the jobs so far.
 
@@ -197,8 +263,8 @@ class Learnt:
         mean = cluster.mean_capacity
         self._log_spread = np.log(len(mean) * mean)
         self._highest = _Highest(len(mean))
-        self._falling: list[float] = []
-        self._sizes: list[float] = []
+        self._knapsack = _Knapsack()
+        self._jobs = 0
         self._patience = 0
 
     def observe(self, bid: Bid, *, idle: bool = False) -> Prices:
@@ -206,18 +272,16 @@ class Learnt:
         self._highest.see(bid)
         size = float(bid.share_time.mean())
         density = bid.utility / size if size > 0 else 0.0
-        at = bisect.bisect_right(self._falling, -density)
-        self._falling.insert(at, -density)
-        self._sizes.insert(at, size)
+        self._knapsack.add(density, size)
+        self._jobs += 1
         self._patience += bid.patience
-        patience = self._patience / len(self._sizes)
+        patience = self._patience / self._jobs
         seen = bid.slot + 1
         window = np.minimum(1.0, np.arange(1, math.ceil(patience) + 1) / patience)
-        reach = np.searchsorted(np.cumsum(self._sizes), self._machines * seen * self._share / window)
         # Where the sum never reaches the capacity there is no threshold.
-        bases = np.append(np.negative(self._falling), 0.0)[reach] * seen / (seen + 1)
+        bases = self._knapsack.thresholds(self._machines * seen * self._share / window) * seen / (seen + 1)
         if idle:
-            bases = np.minimum(bases, self._below(density))
+            bases = np.minimum(bases, self._knapsack.below(density))
         return self._prices(bases, bid.slot)
 
     def _prices(self, bases: Floats, slot: int) -> Prices:
@@ -231,11 +295,6 @@ class Learnt:
         deepest = float(np.max((floor - far.log_low)[demanded], initial=-_WIDEST))
         relief = np.maximum(logs[:-1] - logs[-1], deepest) if np.isfinite(logs[-1]) else _NO_RELIEF
         return Prices(far.log_low, far.log_ratio, slot, relief)
-
-    def _below(self, density: float) -> float:
-        """Return the next lower density seen, 0 if there is none."""
-        after = bisect.bisect_right(self._falling, -density)
-        return -self._falling[after] if after < len(self._falling) else 0.0
 
 
 class Literal:
