@@ -2,8 +2,8 @@
 
     python benchmarks/compare.py main~10 main --size 1000x672
 
-Each commit is unpacked into a folder of its own and runs in processes of its own, in turns, so that a busy machine slows
-both.
+Each commit is unpacked into a folder of its own and runs in processes of its own, in turns, so that a busy machine
+slows both.
 """
 
 from __future__ import annotations
