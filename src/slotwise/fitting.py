@@ -16,7 +16,7 @@ as the coefficients are the multipliers of these constraints. A row is left out 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,17 @@ class Fit:
     leave_one_out_error: float
     folds: int
     warnings: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """Of the speed in job files."""
+        return "fitted-all-reduce" if self.measured.all_reduce else "fitted"
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """Seconds by their names in job files."""
+        names = [field.name for field in fields(self.speed) if not field.name.startswith(("bandwidth", "workers"))]
+        return {_field(name): float(getattr(self.speed, name)) for name in names}
 
 
 def fit(measured: Measured) -> Fit:
@@ -280,8 +291,8 @@ def _identified(scaled: Floats, advice: Mapping[str, str]) -> tuple[list[int], l
             if np.linalg.norm(rest) <= _CLOSE:
                 loose.append(names[j])
     if loose:
-        fields = [_field(name) for name in loose]
-        listed = ", ".join(fields[:-1]) + f" and {fields[-1]}" if len(fields) > 1 else fields[0]
+        said = [_field(name) for name in loose]
+        listed = ", ".join(said[:-1]) + f" and {said[-1]}" if len(said) > 1 else said[0]
         todo = "; ".join(dict.fromkeys(advice[name] for name in loose))
         warnings.append(f"{listed} can hardly be told apart and may be off one by one; measure {todo}")
     return kept, warnings

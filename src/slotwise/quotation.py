@@ -12,7 +12,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
-from slotwise.model.ledger import Ledger
+from slotwise.model.ledger import MOST_CELLS, Ledger
 from slotwise.model.schedule import Reason
 from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import calibration
@@ -20,12 +20,10 @@ from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.slot import exact_costs, sweep_costs
 from slotwise.optim.solver import Exact, Sweep
 
-__all__ = ["MOST_CELLS", "SOLVERS", "Quote", "Size", "quote"]
+__all__ = ["SOLVERS", "Quote", "Size", "quote"]
 
 _DAY_SECONDS = 86_400.0
 _LONGEST_SECONDS = 30 * _DAY_SECONDS
-MOST_CELLS = 500_000_000
-"""Slots x machines x resources of a quote at most: its ledger takes 8 bytes for each."""
 _SOLVERS = {"sweep": (Sweep, sweep_costs), "exact": (Exact, exact_costs)}
 SOLVERS = tuple(_SOLVERS)
 """Solvers that a quote may use."""

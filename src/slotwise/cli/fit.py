@@ -18,23 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_SERVERS = {
-    "overhead": "overhead",
-    "compute": "compute",
-    "transfer": "transfer",
-    "perServer": "per_server",
-    "perWorker": "per_worker",
-}
-"""Fields of a job file, and the attributes that they are."""
-_ALL_REDUCE = {
-    "overhead": "overhead",
-    "compute": "compute",
-    "sync": "sync",
-    "transfer": "transfer",
-    "perWorker": "per_worker",
-}
-_KINDS = {False: ("fitted", _SERVERS), True: ("fitted-all-reduce", _ALL_REDUCE)}
-
 
 def fit(
     speeds: Annotated[
@@ -127,12 +110,6 @@ def _levels(text: str) -> tuple[float, float]:
     return inside, between
 
 
-def _coefficients(fit: Fit) -> tuple[str, dict[str, float]]:
-    """Return the kind of a model in job files, and its fields there."""
-    kind, fields = _KINDS[fit.measured.all_reduce]
-    return kind, {field: float(getattr(fit.speed, name)) for field, name in fields.items()}
-
-
 def _ranges(fit: Fit) -> dict[str, list[float]]:
     """Return the least and the most of what was measured."""
     measured = fit.measured
@@ -142,7 +119,6 @@ def _ranges(fit: Fit) -> dict[str, list[float]]:
 
 def _entry(fit: Fit) -> dict[str, Any]:
     ranges = _ranges(fit)
-    kind, coefficients = _coefficients(fit)
     least, most = ranges["batch"]
     return {
         "name": fit.measured.name,
@@ -150,8 +126,8 @@ def _entry(fit: Fit) -> dict[str, Any]:
         "batch": least if least == most else None,
         "rows": len(fit.measured),
         "skipped": fit.measured.skipped,
-        "kind": kind,
-        "coefficients": coefficients,
+        "kind": fit.kind,
+        "coefficients": fit.coefficients,
         "bandwidth": fit.speed.bandwidth,
         "leave_one_out_error": fit.leave_one_out_error,
         "in_sample_error": fit.in_sample_error,
@@ -163,7 +139,6 @@ def _entry(fit: Fit) -> dict[str, Any]:
 
 def _document(fit: Fit) -> str:
     """Return the model as one YAML document, indented as the lines of ``spec`` in a job file are."""
-    kind, coefficients = _coefficients(fit)
     ranges, nowhere = _ranges(fit), fit.speed.bandwidth is None
     told = ", ".join(
         f"{name} {least:g}" if least == most else f"{name} {least:g} ... {most:g}"
@@ -179,8 +154,8 @@ def _document(fit: Fit) -> str:
         *(["# no row has a bandwidth or a placement: taken to be as fast across machines as inside one"] * nowhere),
         *(f"# warning: {warning.removeprefix(fit.measured.label + ': ')}" for warning in fit.warnings),
         "  speed:",
-        f"    kind: {kind}",
-        *(f"    {field}: {_number(value)}" for field, value in coefficients.items()),
+        f"    kind: {fit.kind}",
+        *(f"    {field}: {_number(value)}" for field, value in fit.coefficients.items()),
     ]
     if fit.speed.bandwidth is not None:
         lines.append(f"    bandwidth: {_number(fit.speed.bandwidth)}  # MB/s")

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster
     from slotwise.workloads._base import Workload
 
-__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "MOST_CELLS", "load", "read_machines"]
+__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "load", "read_machines"]
 
 GENERATED = ("paper", "google")
 OWN_FORMATS = ("jobs-yaml", "jobs-csv")
-MOST_CELLS = 500_000_000
-"""Slots x machines x resources of one run at most: the ledger takes 8 bytes for each."""
 DEFAULT_JOBS, DEFAULT_MACHINES, DEFAULT_HORIZON = 50, 100, 20
 DEFAULT_SLOT = "10min"
 
@@ -110,6 +108,8 @@ def load(
     if late is not None:
         bound = f"the arrival of job {late.id!r} (slot {late.arrival})"
         raise InvalidInput(f"{workload}: --horizon must be > {bound}, got {source.horizon}")
+    from slotwise.model.ledger import MOST_CELLS
+
     cells = source.horizon * len(where) * len(where.resources)
     if cells > MOST_CELLS:
         raise InvalidInput(

@@ -13,10 +13,13 @@ from slotwise.errors import Overcommitted
 from slotwise.model.cluster import Cluster
 from slotwise.model.schedule import Placement
 
-__all__ = ["RANGES", "Ledger", "LedgerView"]
+__all__ = ["MOST_CELLS", "RANGES", "Ledger", "LedgerView"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+MOST_CELLS = 500_000_000
+"""Slots x machines x resources of a ledger that anybody may ask for: it takes 8 bytes for each."""
 
 RANGES = 64
 """Ranges of used shares in which a slot's free amounts are summed up."""
@@ -90,7 +93,8 @@ class Ledger:
             spread=np.zeros((window, resources, RANGES)),
             domains=cluster.domains,
         )
-        self.recount()
+        # Nothing is used: no need to count machine by machine.
+        self.view.spread[:, :, 0] = cluster.grains.sum(axis=0)
 
     @property
     def end(self) -> int:

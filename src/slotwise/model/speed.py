@@ -121,6 +121,18 @@ def counts(least: int, most: int) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
+def _alone(least: int, most: int) -> tuple[Ints, Ints]:
+    """Return every worker count, without servers."""
+    workers = np.arange(least, most + 1, dtype=np.int64)
+    return workers, np.zeros_like(workers)
+
+
+def _in_ratio(least: int, most: int, workers_per_server: float) -> tuple[Ints, Ints]:
+    """Return one server count for each worker count."""
+    workers = np.arange(least, most + 1, dtype=np.int64)
+    return workers, _servers(workers, workers_per_server)
+
+
 def _free(least: int, most: int, most_servers: int) -> tuple[Ints, Ints]:
     """Return all pairs of a free choice."""
     workers, servers = counts(least, most), counts(1, most_servers)
@@ -171,8 +183,7 @@ class PaperSpeed:
 
     def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return one server count for each worker count."""
-        workers = np.arange(least, most + 1, dtype=np.int64)
-        return workers, self.servers(workers)
+        return _in_ratio(least, most, self.workers_per_server)
 
     def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
         """Return W times the rate of one worker, whatever the servers."""
@@ -201,8 +212,7 @@ class AllReduceSpeed:
 
     def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return every worker count, without servers."""
-        workers = np.arange(least, most + 1, dtype=np.int64)
-        return workers, np.zeros_like(workers)
+        return _alone(least, most)
 
     def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
         """Return F over the seconds of one iteration."""
@@ -258,8 +268,7 @@ class FittedSpeed:
         """Return every pair of a free choice, see ``counts``; with a ratio, one server count for each worker count."""
         if self.workers_per_server is None:
             return _free(least, most, max(most, _ENOUGH) if most_servers is None else most_servers)
-        workers = np.arange(least, most + 1, dtype=np.int64)
-        return workers, _servers(workers, self.workers_per_server)
+        return _in_ratio(least, most, self.workers_per_server)
 
     def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
         """Return F over the seconds of one iteration."""
@@ -310,8 +319,7 @@ class FittedAllReduce:
 
     def pairs(self, least: int, most: int, most_servers: int | None = None) -> tuple[Ints, Ints]:
         """Return every worker count, without servers."""
-        workers = np.arange(least, most + 1, dtype=np.int64)
-        return workers, np.zeros_like(workers)
+        return _alone(least, most)
 
     def samples_per_second(self, workers: Ints, servers: Ints, batch_size: int, bandwidth: float) -> Floats:
         """Return F over the seconds of one iteration."""

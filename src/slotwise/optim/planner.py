@@ -116,14 +116,17 @@ class Planner:
             return None
         if at_least is None:
             at_least = -_NEAR_MISS * float(utility[0])
-        if utility[0] - least_cost(request, prices, first) <= at_least:
+        empty = _least_costs_per_sample(request, prices, first, len(utility))
+        least = _fill(request.needed, request.most_samples, empty)
+        if utility[0] - least <= at_least:
             return None
+        later = Bounds(empty, utility - least)
         near = min(len(utility), max(_NEAR, 2 * request.fewest_slots))
-        bounds = _bounds(request, ledger, prices, first, utility, near)
+        bounds = _bounds(request, ledger, prices, first, utility, near, later)
         if near < len(utility) and bounds.reach[0] <= max(at_least, bounds.reach[near]):
             # Nothing near is as good as what might come later.
             near = len(utility)
-            bounds = _bounds(request, ledger, prices, first, utility, near)
+            bounds = _bounds(request, ledger, prices, first, utility, near, later)
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
         program = Program(request.needed, grid, utility, bounds, at_least)
@@ -133,7 +136,7 @@ class Planner:
         while not program.done:
             if program.slots >= near and near < len(utility):
                 near = len(utility)
-                bounds = program.bounds = _bounds(request, ledger, prices, first, utility, near)
+                bounds = program.bounds = _bounds(request, ledger, prices, first, utility, near, later)
             count = min(block, len(utility) - program.slots)
             starts.append(program.slots)
             curves.append(self.solver.curves(ledger, first + program.slots, count, request, prices))
@@ -256,13 +259,13 @@ def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count:
     return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed)
 
 
-def _bounds(request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, near: int) -> Bounds:
-    """Return what limits the program over slots: from summaries of the ``near`` slots, from empty machines later on."""
+def _bounds(
+    request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, near: int, later: Bounds
+) -> Bounds:
+    """Return what limits the program over slots: summaries of the ``near`` slots, empty machines in those ``later``."""
     found = _floors(request, ledger, prices, first, near)
-    reach, rates = utility[:near] - found.costs, found.rates
-    if near < len(utility):
-        rates = np.append(rates, _least_costs_per_sample(request, prices, first + near, len(utility) - near))
-        reach = np.append(reach, utility[near:] - least_cost(request, prices, first))
+    rates = np.append(found.rates, later.rates[near:])
+    reach = np.append(utility[:near] - found.costs, later.reach[near:])
     return Bounds(np.minimum.accumulate(rates[::-1])[::-1], np.maximum.accumulate(reach[::-1])[::-1])
 
 

@@ -56,7 +56,7 @@ class Drf(Policy):
         for job, w, s in zip(jobs, workers, servers, strict=True):
             used = np.flatnonzero(w + s)
             if len(used):
-                placed[job.id] = Placement(tuple(used.tolist()), tuple(w[used].tolist()), tuple(s[used].tolist()))
+                placed[job.id] = Placement.on(used, w[used], s[used])
         return placed
 
 
