@@ -33,14 +33,17 @@ def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
     """Fill a cluster to a mean load of 0.7 in every slot, and draw jobs whose workloads are stretched to the horizon.
 
     Every machine has a share of all its resources in use that stays for four slots, from Beta(1.4, 0.6): some are
-    nearly empty and many nearly full. None is untouched, so that grouping untouched machines saves nothing.
+    nearly empty and many nearly full. A quarter of the machines changes from each slot to the next, about as many as
+    where a cluster is filled by decisions. None is untouched, so that grouping untouched machines saves nothing.
     """
     workload = synthetic.paper(JOBS, machines, 20, seed=0)
     assert workload.cluster is not None
     cluster: Cluster = workload.cluster
     ledger = Ledger(cluster, horizon)
     rng = np.random.default_rng(0)
-    shares = rng.beta(2 * LOAD, 2 * (1 - LOAD), size=((horizon + 3) // 4, machines, 1)).repeat(4, axis=0)[:horizon]
+    drawn = rng.beta(2 * LOAD, 2 * (1 - LOAD), size=(horizon // 4 + 2, machines))
+    turns = (np.arange(horizon)[:, None] + np.arange(machines)) // 4
+    shares = drawn[turns - np.arange(machines) // 4, np.arange(machines)][:, :, None]
     # Written directly: a hundred thousand commitments would take minutes, and only the outcome matters here.
     ledger.view.used[:] = np.floor(cluster.grains * shares)
     ledger.view.touched[:] = np.arange(machines)

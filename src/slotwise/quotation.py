@@ -177,10 +177,8 @@ def quote(
     at = calibrated.observe(request.bid, idle=True)
     costs = costs_of(ledger.view, 0, request.ask, at)
     useful = solver().curves(ledger, 0, 1, request, at).choices
-    levels = {}
-    for choice in useful.tolist():
-        placement = solver().place(ledger, 0, request, choice, at)
-        levels[choice] = cluster.level(placement.machines)
+    places = solver().places(ledger, np.zeros_like(useful), request, useful, np.full(len(useful), np.nan), at)
+    levels = {choice: cluster.level(places.at(i).machines) for i, choice in enumerate(useful.tolist())}
     sizes = _sizes(request, cluster, slot_seconds, costs, levels)
     if not sizes or not all(math.isfinite(size.cost) for size in sizes):
         raise InvalidInput(f"prices must leave costs finite, got {prices!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,9 @@ from slotwise.model.schedule import Placement, Schedule
 from slotwise.optim.floor import Floors, floors
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Curves
+from slotwise.optim.slot import steady
 from slotwise.optim.solver import SlotSolver, Sweep
-from slotwise.optim.workload import Bounds, Program
+from slotwise.optim.workload import Picks, Program
 
 __all__ = ["MOST_STEPS", "Plan", "Planner", "least_cost", "placement_cost"]
 
@@ -25,8 +26,6 @@ _NEAR = 64
 """Slots of which summaries are looked at first, or twice what the job needs if that is more."""
 _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
-_EQUAL = 1e-12
-"""Costs this close are equal: a job then stays where it was in its slot before, since moving is never for nothing."""
 MOST_STEPS = 1_000_000
 """Workload steps that anybody may ask for: more would take gigabytes for a few hundred slots."""
 _LARGEST_GRID = 20_000
@@ -120,133 +119,38 @@ class Planner:
         least = _fill(request.needed, request.most_samples, empty)
         if utility[0] - least <= at_least:
             return None
-        later = Bounds(empty, utility - least)
+        # Of what ends in a slot or after it, if the machines were empty then.
+        later = utility - least
         near = min(len(utility), max(_NEAR, 2 * request.fewest_slots))
-        bounds = _bounds(request, ledger, prices, first, utility, near, later)
-        if near < len(utility) and bounds.reach[0] <= max(at_least, bounds.reach[near]):
+        reach = _reach(request, ledger, prices, first, utility, near, later)
+        if near < len(utility) and reach[0] <= max(at_least, reach[near]):
             # Nothing near is as good as what might come later.
             near = len(utility)
-            bounds = _bounds(request, ledger, prices, first, utility, near, later)
+            reach = _reach(request, ledger, prices, first, utility, near, later)
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
-        program = Program(request.needed, grid, utility, bounds, at_least)
-        curves: list[Curves] = []
-        starts: list[int] = []
+        program = Program(request.needed, grid, utility, reach, at_least)
         block = _FIRST_BLOCK
         while not program.done:
             if program.slots >= near and near < len(utility):
                 near = len(utility)
-                bounds = program.bounds = _bounds(request, ledger, prices, first, utility, near, later)
+                program.reach = _reach(request, ledger, prices, first, utility, near, later)
             count = min(block, len(utility) - program.slots)
-            starts.append(program.slots)
-            curves.append(self.solver.curves(ledger, first + program.slots, count, request, prices))
-            program.advance(curves[-1])
+            program.advance(self.solver.curves(ledger, first + program.slots, count, request, prices))
             block = min(2 * block, _LARGEST_BLOCK)
-        if program.completion < 0:
-            # Slots that hold next to nothing of a large job train less than a step each, which does not add up.
-            finer = min(_finer_grid(grid, curves, request.needed), largest)
-            if finer > grid:
-                program = Program(request.needed, finer, utility, bounds, at_least)
-                for part in curves:
-                    if not program.done:
-                        program.advance(part)
-        if program.completion < 0:
-            return None
-        picks = []
-        for slot, index in program.plan():
-            at = int(np.searchsorted(starts, slot, side="right")) - 1
-            part = curves[at]
-            begin, end = part.offsets[slot - starts[at]], part.offsets[slot - starts[at] + 1]
-            picks.append(
-                _Pick(
-                    first + slot,
-                    index,
-                    part.samples[begin:end],
-                    part.costs[begin:end],
-                    part.choices[begin:end],
-                    part.ways[begin:end],
-                )
-            )
-        picks = _trim(picks, request.needed)
-        return self._price(picks, request, ledger, prices)
+        picks = program.plan()
+        return None if picks is None else self._place(picks, first, request, ledger, prices)
 
-    def _price(self, picks: list[_Pick], request: Request, ledger: Ledger, prices: Prices) -> Plan:
-        """Rebuild the placements of a plan and add up what they cost."""
-        placements: list[Placement] = []
-        total = 0.0
-        for pick in picks:
-            choice, way = int(pick.choices[pick.index]), float(pick.ways[pick.index])
-            placement = self.solver.place(ledger, pick.slot, request, choice, prices, way)
-            cost = pick.cost
-            if placements and _could_stay(placements[-1], placement, pick.slot, request, ledger):
-                staying = placement_cost(placements[-1], pick.slot, request, ledger, prices)
-                if staying <= cost * (1.0 + _EQUAL):
-                    placement, cost = placements[-1], staying
-            placements.append(placement)
-            total += cost
-        samples = tuple(request.samples(placement) for placement in placements)
-        schedule = Schedule(tuple(pick.slot for pick in picks), tuple(placements), samples)
-        return Plan(schedule, float(request.utility[schedule.completion - request.arrival]), total)
-
-
-def _could_stay(before: Placement, now: Placement, slot: int, request: Request, ledger: Ledger) -> bool:
-    """Whether a job may keep the machines that it had in place of equally many workers and servers elsewhere."""
-    if before == now or (before.total_workers, before.total_servers) != (now.total_workers, now.total_servers):
-        return False
-    if request.cluster.level(before.machines) != request.cluster.level(now.machines):
-        return False
-    machines = list(before.machines)
-    taken = np.outer(before.workers, request.ask.worker) + np.outer(before.servers, request.ask.server)
-    left = ledger.view.capacity[machines] - ledger.used(slot)[machines]
-    return bool((taken <= left).all())
-
-
-@dataclass(slots=True)
-class _Pick:
-    """One slot of a plan: which point of the slot's curve was taken; -1 is none."""
-
-    slot: int
-    index: int
-    samples: Floats
-    costs: Floats
-    choices: npt.NDArray[np.int64]
-    ways: Floats
-
-    @property
-    def cost(self) -> float:
-        return float(self.costs[self.index]) if self.index >= 0 else 0.0
-
-    @property
-    def trained(self) -> float:
-        return float(self.samples[self.index]) if self.index >= 0 else 0.0
-
-
-def _trim(picks: list[_Pick], needed: float) -> list[_Pick]:
-    """Take back what the workload does not need.
-
-    From the dearest slot on, step to the cheapest choice that still suffices, or to none.
-    """
-    trained = np.array([pick.trained for pick in picks])
-    for i in sorted(range(len(picks)), key=lambda i: (-picks[i].cost, picks[i].slot)):
-        pick = picks[i]
-        # Not trained - spare: that would lose a workload that is next to nothing beside a slot's samples.
-        trained[i] = 0.0
-        least = needed - float(trained.sum())
-        # The cheapest choice with enough samples is the first one: both rise along the curve.
-        pick.index = min(pick.index, int(np.searchsorted(pick.samples, least))) if least > 0 else -1
-        trained[i] = pick.trained
-    return [pick for pick in picks if pick.index >= 0]
-
-
-def _finer_grid(grid: int, curves: list[Curves], needed: float) -> int:
-    """Return a grid of which ten steps fit into what the poorest useful slot trains; ``grid`` if one step does."""
-    poorest = np.inf
-    for part in curves:
-        last = part.offsets[1:][np.diff(part.offsets) > 0] - 1
-        poorest = min(poorest, float(part.samples[last].min(initial=np.inf)))
-    if not np.isfinite(poorest) or poorest * grid >= needed:
-        return grid
-    return int(min(max(grid, 10.0 * needed / poorest), _LARGEST_GRID))
+    def _place(self, picks: Picks, first: int, request: Request, ledger: Ledger, prices: Prices) -> Plan:
+        """Find the machines of a plan; equals stay where they are."""
+        slots = first + picks.slots
+        places = self.solver.places(ledger, slots, request, picks.choices, picks.ways, prices)
+        kept, costs = steady(ledger.view, slots, request.ask, places, picks.costs, prices)
+        found = {at: places.at(at) for at in np.unique(kept).tolist()}
+        placements = tuple(found[at] for at in kept.tolist())
+        trained = {at: request.samples(placement) for at, placement in found.items()}
+        schedule = Schedule(tuple(slots.tolist()), placements, tuple(trained[at] for at in kept.tolist()))
+        return Plan(schedule, float(request.utility[schedule.completion - request.arrival]), math.fsum(costs))
 
 
 def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count: int) -> Floors:
@@ -259,14 +163,13 @@ def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count:
     return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed)
 
 
-def _bounds(
-    request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, near: int, later: Bounds
-) -> Bounds:
-    """Return what limits the program over slots: summaries of the ``near`` slots, empty machines in those ``later``."""
+def _reach(
+    request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, near: int, later: Floats
+) -> Floats:
+    """Return the largest payoff of what ends in each slot or after it, by summaries of the near slots."""
     found = _floors(request, ledger, prices, first, near)
-    rates = np.append(found.rates, later.rates[near:])
-    reach = np.append(utility[:near] - found.costs, later.reach[near:])
-    return Bounds(np.minimum.accumulate(rates[::-1])[::-1], np.maximum.accumulate(reach[::-1])[::-1])
+    reach = np.append(utility[:near] - found.costs, later[near:])
+    return np.maximum.accumulate(reach[::-1])[::-1]
 
 
 def least_cost(request: Request, prices: Prices, first: int) -> float:

@@ -28,11 +28,12 @@ from slotwise.optim.pricing import Prices
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import Request
 from slotwise.optim.rounding import Rounding, covering_gain, draw, packing_gain, textbook_gain
-from slotwise.optim.slot import Curves, curve, sweep_costs, sweep_place
+from slotwise.optim.slot import Curves, Places, curve, sweep_costs, sweep_place
 
 __all__ = ["GAINS", "MOST_ATTEMPTS", "Reference", "SlotProgram"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 GAINS = ("packing", "covering", "textbook")
 """Gains by name; any number > 0 is one as well."""
@@ -97,10 +98,14 @@ class Reference:
         found = np.concatenate(samples), np.concatenate(costs), np.concatenate(choices)
         return Curves(np.array(offsets), *found, np.full(offsets[-1], np.nan))
 
-    def place(
-        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
-    ) -> Placement:
-        """Return the placement behind a choice of the last curve of that slot."""
+    def places(
+        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, ways: Floats, prices: Prices
+    ) -> Places:
+        """Return the placements behind one choice of the last curve of each slot."""
+        chosen = zip(slots.tolist(), choices.tolist(), strict=True)
+        return Places.of([self._place(ledger, slot, request, choice, prices) for slot, choice in chosen])
+
+    def _place(self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices) -> Placement:
         level, k = divmod(choice, len(request.ask.workers))
         if level == len(request.ask.samples) - 1 and (slot, k) in self._placed:
             return self._placed[slot, k]

@@ -17,7 +17,9 @@ when a kernel that it calls does.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numba
@@ -25,27 +27,38 @@ import numpy as np
 import numpy.typing as npt
 
 from slotwise.model.ledger import LedgerView
+from slotwise.model.schedule import Placement
 from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Prices
 
 __all__ = [
     "Ask",
     "Curves",
+    "Places",
     "curve",
     "exact_costs",
     "exact_curves",
     "exact_place",
+    "exact_places",
     "one",
+    "steady",
     "sweep_costs",
     "sweep_curves",
     "sweep_place",
+    "sweep_places",
 ]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_EQUAL = 1e-12
+"""Costs this close are equal."""
+
 _PACKED = -2.0
 """Mark of a configuration that no sweep found and a packing did."""
+
+_LARGEST_BUCKET = 32
+"""Costs that may fall into one bucket of a sort, before another way of sorting is taken."""
 
 _GREEDY_VARIANTS = 5
 """Server-first sweeps beside the worker-first one: x in {0, three quartiles of A, 10 max A}."""
@@ -124,12 +137,41 @@ class Curves(NamedTuple):
     ways: Floats
 
 
+class Places(NamedTuple):
+    """Where the workers and servers of a run of choices are.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+        The machines of the i-th choice are ``offsets[i] ... offsets[i + 1] - 1``.
+    machines, workers, servers : (total,) int64
+        Machines, rising within each choice, and how many are on each.
+    """
+
+    offsets: Ints
+    machines: Ints
+    workers: Ints
+    servers: Ints
+
+    @classmethod
+    def of(cls, each: Sequence[Placement]) -> Places:
+        """Put placements side by side."""
+        offsets = np.cumsum([0, *(len(placement.machines) for placement in each)], dtype=np.int64)
+        columns = [p.machines for p in each], [p.workers for p in each], [p.servers for p in each]
+        return cls(offsets, *(np.fromiter(itertools.chain(*column), np.int64, offsets[-1]) for column in columns))
+
+    def at(self, i: int) -> Placement:
+        """Return the placement of the i-th choice."""
+        part = slice(self.offsets[i], self.offsets[i + 1])
+        return Placement.on(self.machines[part], self.workers[part], self.servers[part])
+
+
 def _compiled(function: Any) -> Any:
     return numba.njit(cache=True, error_model="numpy")(function)
 
 
 class _Listed(NamedTuple):
-    """The machines of one slot that can hold anything of a job, rising by index."""
+    """The machines of one slot, or of one domain of it, that can hold anything of a job."""
 
     machines: Ints
     worker_cost: Floats
@@ -143,6 +185,65 @@ class _Listed(NamedTuple):
     weights: Ints
     """How many machines an entry stands for: more than 1 for the first untouched one of a class whose others are
     left out."""
+    alone: Ints
+    """Servers that fit when nothing else of the job is there."""
+    beside: Ints
+    """Servers that fit beside the most workers."""
+    losses: Ints
+    """Worker slots that the first server takes; -1 where none fits."""
+    by_a: Ints
+    """Entries by rising A, equal ones in their order here."""
+    by_b: Ints
+    """Entries by rising B, likewise."""
+
+
+class _Memo(NamedTuple):
+    """What is known of each machine from the slots before, at the same prices.
+
+    Most machines are used alike in one slot and the next, so that only those which changed are priced and sorted anew.
+    """
+
+    used: Floats
+    """(M, R) grains that it was found with; nan at first."""
+    worker_cost: Floats
+    server_cost: Floats
+    fits: Ints
+    alone: Ints
+    beside: Ints
+    losses: Ints
+    entry: Ints
+    """Of each machine in the last list; -1 where it is not listed, or is not what it was in the list before."""
+    by_a: Ints
+    """Machines of the last list by rising A, then by index, in the first ``counts[0]`` places."""
+    by_b: Ints
+    """Likewise by B."""
+    counts: Ints
+    """(1,) how many."""
+
+
+@_compiled
+def _memo(view: LedgerView) -> _Memo:
+    """Return one that knows nothing."""
+    machines, resources = view.capacity.shape
+    return _Memo(
+        np.full((machines, resources), np.nan),
+        np.empty(machines),
+        np.empty(machines),
+        np.empty(machines, dtype=np.int64),
+        np.empty(machines, dtype=np.int64),
+        np.empty(machines, dtype=np.int64),
+        np.empty(machines, dtype=np.int64),
+        np.full(machines, -1),
+        np.empty(machines, dtype=np.int64),
+        np.empty(machines, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+@_compiled
+def _forget(memo: _Memo) -> None:
+    """Let nothing be known any more: prices have changed."""
+    memo.used[:] = np.nan
 
 
 @_compiled
@@ -170,20 +271,18 @@ def _fit_beside(free: Floats, taken: Floats, units: int, demand: Floats, most: i
 
 
 @_compiled
-def _list(view: LedgerView, row: int, ask: Ask, log_low: Floats, log_ratio: Floats) -> _Listed:
-    """List touched machines, and of the untouched ones of each class as many as the job could use."""
-    resources = len(ask.worker)
+def _candidates(view: LedgerView, row: int, ask: Ask) -> tuple[Ints, Ints]:
+    """Return touched machines and as many untouched ones of each class as the job could use; and their weights."""
     most_workers, most_servers = ask.most_workers, ask.most_servers
     classes = len(view.starts) - 1
-    chosen = np.empty(view.capacity.shape[0], dtype=np.int64)
-    count = view.counts[row]
-    for i in range(count):
-        chosen[i] = view.touched[row, i]
-    weights_of = np.ones(view.capacity.shape[0], dtype=np.int64)
     touched = view.counts[row]
+    chosen = np.empty(view.capacity.shape[0], dtype=np.int64)
+    chosen[:touched] = view.touched[row, :touched]
+    weights = np.ones(view.capacity.shape[0], dtype=np.int64)
+    count = touched
     touched_of = np.zeros(classes, dtype=np.int64)
     for i in range(touched):
-        touched_of[view.classes[view.touched[row, i]]] += 1
+        touched_of[view.classes[chosen[i]]] += 1
     for c in range(classes):
         begin, end = view.starts[c], view.starts[c + 1]
         untouched = end - begin - touched_of[c]
@@ -204,44 +303,165 @@ def _list(view: LedgerView, row: int, ask: Ask, log_low: Floats, log_ratio: Floa
             machine = view.members[i]
             if not view.flags[row, machine]:
                 chosen[count] = machine
+                # The first one stands for those that are left out.
+                weights[count] = untouched - limit + 1 if found == 0 else 1
                 count += 1
                 found += 1
-                if found == 1:
-                    weights_of[machine] = untouched - limit + 1
             i += 1
-    if count > touched:
-        chosen[:count] = np.sort(chosen[:count])
-    machines = np.empty(count, dtype=np.int64)
-    worker_cost = np.empty(count)
-    server_cost = np.empty(count)
-    free = np.empty((count, resources))
-    fitting = np.empty(count, dtype=np.int64)
-    weights = np.empty(count, dtype=np.int64)
-    n = 0
-    for i in range(count):
-        machine = chosen[i]
-        for r in range(resources):
-            free[n, r] = view.capacity[machine, r] - view.used[row, machine, r]
-        fits = _fit(free[n], ask.worker, most_workers)
-        if fits == 0 and (most_servers == 0 or _fit(free[n], ask.server, 1) == 0):
-            continue
+    if count > touched and (touched > 0 or classes > 1):
+        order = np.argsort(chosen[:count], kind="mergesort")
+        return chosen[order], weights[order]
+    return chosen[:count], weights[:count]
+
+
+@_compiled
+def _look(
+    view: LedgerView, row: int, machines: Ints, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo
+) -> None:
+    """Find out what some machines hold of a job and what that costs."""
+    resources = len(ask.worker)
+    most_workers, most_servers = ask.most_workers, ask.most_servers
+    worker, server = ask.worker, ask.server
+    free = np.empty(resources)
+    for machine in machines:
         a = 0.0
         b = 0.0
         for r in range(resources):
+            used, capacity = view.used[row, machine, r], view.capacity[machine, r]
+            memo.used[machine, r] = used
+            free[r] = capacity - used
             if ask.worker_amount[r] > 0.0 or ask.server_amount[r] > 0.0:
-                share = 1.0
-                if view.capacity[machine, r] > 0.0:
-                    share = view.used[row, machine, r] / view.capacity[machine, r]
-                price = np.exp(log_low[r] + log_ratio[r] * share)
+                price = np.exp(log_low[r] + log_ratio[r] * (used / capacity if capacity > 0.0 else 1.0))
                 a += price * ask.worker_amount[r]
                 b += price * ask.server_amount[r]
-        machines[n] = machine
-        worker_cost[n] = a
-        server_cost[n] = b
-        fitting[n] = fits
-        weights[n] = weights_of[machine]
-        n += 1
-    return _Listed(machines[:n], worker_cost[:n], server_cost[:n], free[:n], fitting[:n], weights[:n])
+        fits = _fit(free, worker, most_workers)
+        alone = _fit(free, server, most_servers) if most_servers > 0 else 0
+        lost = -1
+        if alone > 0:
+            lost = fits - _fit_beside(free, server, 1, worker, fits) if fits > 0 else 0
+        memo.worker_cost[machine], memo.server_cost[machine] = a, b
+        memo.fits[machine], memo.alone[machine], memo.losses[machine] = fits, alone, lost
+        memo.beside[machine] = _fit_beside(free, worker, fits, server, alone) if alone > 0 else 0
+
+
+@_compiled
+def _order(costs: Floats) -> Ints:
+    """Return the stable order of costs >= 0: by buckets of their logarithm, several times as fast as ``argsort``."""
+    count = len(costs)
+    order = np.empty(count, dtype=np.int64)
+    if count == 0:
+        return order
+    # The bits of numbers that are not negative rise as they do.
+    bits = costs.view(np.int64)
+    low, span = bits.min(), bits.max() - bits.min()
+    shift = 0
+    while span >> shift >= count:
+        shift += 1
+    ends = np.zeros(count + 1, dtype=np.int64)
+    for i in range(count):
+        ends[((bits[i] - low) >> shift) + 1] += 1
+    if ends.max() > _LARGEST_BUCKET:
+        order[:] = np.argsort(costs, kind="mergesort")
+        return order
+    for bucket in range(count):
+        ends[bucket + 1] += ends[bucket]
+    for i in range(count):
+        bucket = (bits[i] - low) >> shift
+        order[ends[bucket]] = i
+        ends[bucket] += 1
+    for i in range(1, count):
+        at, j = order[i], i - 1
+        while j >= 0 and costs[order[j]] > costs[at]:
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = at
+    return order
+
+
+@_compiled
+def _merged(last: Ints, fresh: Ints, costs: Floats, entry: Ints) -> Ints:
+    """Return machines by rising cost, then by index: those of ``last`` that are still listed, and fresh ones.
+
+    ``last`` is in that order, ``fresh`` by index.
+    """
+    fresh = fresh[_order(costs[fresh])]
+    order = np.empty(len(last) + len(fresh), dtype=np.int64)
+    count = 0
+    at = 0
+    for machine in last:
+        if entry[machine] < 0:
+            continue
+        cost = costs[machine]
+        while at < len(fresh) and (costs[fresh[at]] < cost or (costs[fresh[at]] == cost and fresh[at] < machine)):
+            order[count] = fresh[at]
+            at += 1
+            count += 1
+        order[count] = machine
+        count += 1
+    order[count : count + len(fresh) - at] = fresh[at:]
+    return order[: count + len(fresh) - at]
+
+
+@_compiled
+def _list(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo) -> _Listed:
+    """List what a slot has for a job, machines rising by index."""
+    row = slot % view.used.shape[0]
+    resources = len(ask.worker)
+    candidates, weights = _candidates(view, row, ask)
+    last = memo.counts[0]
+    entry = memo.entry
+    for i in range(last):
+        # Known from the list before, but not seen in this one yet.
+        entry[memo.by_a[i]] = -2
+    changed = np.empty(len(candidates), dtype=np.int64)
+    count = 0
+    used, known = view.used[row], memo.used
+    for machine in candidates:
+        for r in range(resources):
+            if used[machine, r] != known[machine, r]:
+                changed[count] = machine
+                count += 1
+                entry[machine] = -1
+                break
+    _look(view, row, changed[:count], ask, log_low, log_ratio, memo)
+    # What holds nothing of the job is left out.
+    fits, alone = memo.fits[candidates], memo.alone[candidates]
+    useful = np.flatnonzero((fits > 0) | (alone > 0))
+    machines = candidates[useful]
+    fresh = np.empty(len(machines), dtype=np.int64)
+    count = 0
+    for machine in machines:
+        if entry[machine] == -2:
+            entry[machine] = 0
+        else:
+            entry[machine] = -1
+            fresh[count] = machine
+            count += 1
+    by_a = _merged(memo.by_a[:last], fresh[:count], memo.worker_cost, entry)
+    by_b = _merged(memo.by_b[:last], fresh[:count], memo.server_cost, entry)
+    for i in range(last):
+        entry[memo.by_a[i]] = -1
+    n = len(machines)
+    free = np.empty((n, resources))
+    for i in range(n):
+        machine = machines[i]
+        entry[machine] = i
+        for r in range(resources):
+            free[i, r] = view.capacity[machine, r] - used[machine, r]
+    memo.by_a[:n], memo.by_b[:n], memo.counts[0] = by_a, by_b, n
+    return _Listed(
+        machines,
+        memo.worker_cost[machines],
+        memo.server_cost[machines],
+        free,
+        fits[useful],
+        weights[useful],
+        alone[useful],
+        memo.beside[machines],
+        memo.losses[machines],
+        entry[by_a],
+        entry[by_b],
+    )
 
 
 @_compiled
@@ -250,37 +470,41 @@ def _inside(listed: _Listed, ask: Ask, costs: Floats, where: Ints) -> None:
     n = len(listed.machines)
     costs[:] = np.inf
     where[:] = -1
-    most = 0
-    for i in range(n):
-        most = max(most, listed.fits[i])
+    if n == 0:
+        return
+    most = listed.fits.max()
+    cheapest = listed.server_cost[listed.by_b[0]]
+    fits, alone, beside = listed.fits, listed.alone, listed.beside
+    free, worker, server = listed.free, ask.worker, ask.server
+    # So many, or more, of both fit on no machine.
+    too_many, beside_these = most + 1, 0
     for k in range(len(ask.workers)):
         workers, servers = ask.workers[k], ask.servers[k]
-        if workers > most:
+        if workers > most or (workers >= too_many and servers >= beside_these):
             continue
-        for i in range(n):
-            if listed.fits[i] < workers:
+        for i in listed.by_a:
+            if listed.worker_cost[i] * workers + cheapest * servers > costs[k]:
+                break
+            if fits[i] < workers:
                 continue
             cost = listed.worker_cost[i] * workers + listed.server_cost[i] * servers
-            if cost < costs[k] and (
-                servers == 0 or _fit_beside(listed.free[i], ask.worker, workers, ask.server, servers) >= servers
+            # Of equal ones the first.
+            if (
+                alone[i] >= servers
+                and (cost < costs[k] or (cost == costs[k] and i < where[k]))
+                and (beside[i] >= servers or _fit_beside(free[i], worker, workers, server, servers) >= servers)
             ):
                 costs[k] = cost
                 where[k] = i
+        if where[k] < 0:
+            too_many, beside_these = workers, servers
 
 
 @_compiled
-def _workers_first(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Floats) -> None:
-    """Fill workers by A, then servers by B in what is left."""
+def _workers_first(listed: _Listed, ask: Ask, ranks: Ints, costs: Floats) -> None:
+    """Fill workers by A, then servers by B in what is left; ``ranks`` are places in ``by_a``."""
     n = len(listed.machines)
-    rank = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        rank[by_a[i]] = i
-    most_servers = ask.most_servers
-    beside = np.empty(n, dtype=np.int64)
-    alone = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        beside[i] = _fit_beside(listed.free[i], ask.worker, listed.fits[i], ask.server, most_servers)
-        alone[i] = _fit(listed.free[i], ask.server, most_servers)
+    by_a, by_b = listed.by_a, listed.by_b
     placed = 0
     paid = 0.0
     at = 0
@@ -302,12 +526,12 @@ def _workers_first(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Flo
         j = 0
         while left > 0 and j < n:
             i = by_b[j]
-            if rank[i] < at:
-                room = beside[i]
-            elif rank[i] == at and rest > 0:
+            if ranks[i] < at:
+                room = listed.beside[i]
+            elif ranks[i] == at and rest > 0:
                 room = _fit_beside(listed.free[i], ask.worker, rest, ask.server, left)
             else:
-                room = alone[i]
+                room = listed.alone[i]
             here = min(room, left)
             cost += here * listed.server_cost[i]
             left -= here
@@ -317,35 +541,8 @@ def _workers_first(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Flo
 
 
 @_compiled
-def _server_key(listed: _Listed, ask: Ask, i: int, servers: int, fits: int, x: float) -> tuple[float, int]:
-    """Cost of one more server on a machine, worker slots it takes included; and the worker slots left then."""
-    if _fit_beside(listed.free[i], ask.server, servers, ask.server, 1) == 0:
-        return np.inf, 0
-    after = 0
-    if fits > 0:
-        after = _fit_beside(listed.free[i], ask.server, servers + 1, ask.worker, fits)
-    worth = x - listed.worker_cost[i]
-    return listed.server_cost[i] + (worth * (fits - after) if worth > 0.0 else 0.0), after
-
-
-@_compiled
-def _first_losses(listed: _Listed, ask: Ask) -> Ints:
-    """Worker slots that the first server takes on each machine; -1 where none fits."""
-    n = len(listed.machines)
-    losses = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        fits = listed.fits[i]
-        losses[i] = -1
-        if _fit(listed.free[i], ask.server, 1) > 0:
-            losses[i] = 0
-            if fits > 0:
-                losses[i] = fits - _fit_beside(listed.free[i], ask.server, 1, ask.worker, fits)
-    return losses
-
-
-@_compiled
-def _sift(keys: Floats, heap: Ints, root: int) -> None:
-    """Restore the heap order (key, index) below ``root``."""
+def _sift(keys: Floats, heap: Ints, root: int, sign: float) -> None:
+    """Restore the order of a heap below ``root``: by (key, index) rising, or falling if ``sign`` is -1."""
     n = len(heap)
     while True:
         child = 2 * root + 1
@@ -353,48 +550,68 @@ def _sift(keys: Floats, heap: Ints, root: int) -> None:
             return
         if child + 1 < n:
             x, y = heap[child], heap[child + 1]
-            if keys[y] < keys[x] or (keys[y] == keys[x] and y < x):
+            if sign * keys[y] < sign * keys[x] or (keys[y] == keys[x] and sign * y < sign * x):
                 child += 1
         x, y = heap[root], heap[child]
-        if keys[x] < keys[y] or (keys[x] == keys[y] and x < y):
+        if sign * keys[x] < sign * keys[y] or (keys[x] == keys[y] and sign * x < sign * y):
             return
         heap[root], heap[child] = y, x
         root = child
 
 
 @_compiled
-def _servers_first(
-    listed: _Listed,
-    ask: Ask,
-    by_a: Ints,
-    losses: Ints,
-    x: float,
-    costs: Floats,
-    better: Floats,
-    target: int,
-    servers_at: Ints,
-) -> None:
-    """Place servers one by one where they hurt least, then fill workers by A; ``losses`` are those of the first ones.
+def _first_servers(listed: _Listed, most: int, x: float, keys: Floats) -> Ints:
+    """Return a heap of the machines with the least keys of a first server, ``most`` of them, and write all keys.
 
-    ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. With ``target`` >= 0 the sweep stops
-    at that configuration, which must be one that it finds, and ``servers_at`` tells where its servers are.
+    More are not needed to place as many servers: whatever machines hold some already, one of the first ones does not.
     """
     n = len(listed.machines)
+    heap = np.empty(min(n, most), dtype=np.int64)
+    count = 0
+    for i in range(n):
+        if listed.losses[i] < 0:
+            continue
+        worth = x - listed.worker_cost[i]
+        keys[i] = listed.server_cost[i] + (worth * listed.losses[i] if worth > 0.0 else 0.0)
+        if count < len(heap):
+            heap[count] = i
+            count += 1
+            if count == len(heap):
+                for root in range(count // 2 - 1, -1, -1):
+                    _sift(keys, heap, root, -1.0)
+        elif keys[i] < keys[heap[0]]:
+            heap[0] = i
+            _sift(keys, heap, 0, -1.0)
+    heap = heap[:count]
+    for root in range(count // 2 - 1, -1, -1):
+        _sift(keys, heap, root, 1.0)
+    return heap
+
+
+@_compiled
+def _servers_first(
+    listed: _Listed, ask: Ask, ranks: Ints, x: float, costs: Floats, better: Floats, target: int, servers_at: Ints
+) -> bool:
+    """Place servers one by one where they hurt least, then fill workers by A; ``ranks`` are places in ``by_a``.
+
+    ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. With ``target`` >= 0 the sweep stops
+    at that configuration, which must be one that it finds, and ``servers_at`` tells where its servers are. Returned is
+    whether any server took worker slots: where none did, a larger worth of those changes nothing.
+    """
+    n = len(listed.machines)
+    by_a, worker_cost, server_cost = listed.by_a, listed.worker_cost, listed.server_cost
+    free, alone, worker, server = listed.free, listed.alone, ask.worker, ask.server
     keys = np.empty(n)
+    heap = _first_servers(listed, ask.most_servers, x, keys)
     after = np.empty(n, dtype=np.int64)
+    for i in heap:
+        after[i] = listed.fits[i] - listed.losses[i]
     fits = listed.fits.copy()
     servers_at[:] = 0
-    heap = np.arange(n)
-    for i in range(n):
-        keys[i] = np.inf
-        if losses[i] >= 0:
-            worth = x - listed.worker_cost[i]
-            keys[i] = listed.server_cost[i] + (worth * losses[i] if worth > 0.0 else 0.0)
-            after[i] = fits[i] - losses[i]
-    for root in range(n // 2 - 1, -1, -1):
-        _sift(keys, heap, root)
+    lossy = False
     placed_servers = 0
     paid_servers = 0.0
+    # Of the machines before ``at``, full of workers.
     placed = 0
     paid = 0.0
     at = 0
@@ -403,23 +620,33 @@ def _servers_first(
         workers, servers = ask.workers[k], ask.servers[k]
         if workers >= too_many:
             continue
-        if placed_servers < servers:
-            while placed_servers < servers:
-                i = heap[0]
-                if keys[i] == np.inf:
-                    return
-                paid_servers += listed.server_cost[i]
-                servers_at[i] += 1
-                fits[i] = after[i]
-                keys[i], after[i] = _server_key(listed, ask, i, servers_at[i], fits[i], x)
-                _sift(keys, heap, 0)
-                placed_servers += 1
-            placed = 0
-            paid = 0.0
-            at = 0
+        while placed_servers < servers:
+            if len(heap) == 0 or keys[heap[0]] == np.inf:
+                return lossy
+            i = heap[0]
+            paid_servers += server_cost[i]
+            servers_at[i] += 1
+            lost = fits[i] - after[i]
+            if lost > 0:
+                lossy = True
+                if ranks[i] < at:
+                    placed -= lost
+                    paid -= lost * worker_cost[i]
+            fits[i] = after[i]
+            keys[i] = np.inf
+            if servers_at[i] < alone[i]:
+                after[i] = _fit_beside(free[i], server, servers_at[i] + 1, worker, fits[i]) if fits[i] > 0 else 0
+                worth = x - worker_cost[i]
+                keys[i] = server_cost[i] + (worth * (fits[i] - after[i]) if worth > 0.0 else 0.0)
+            _sift(keys, heap, 0, 1.0)
+            placed_servers += 1
+        while placed > workers:
+            at -= 1
+            placed -= fits[by_a[at]]
+            paid -= fits[by_a[at]] * worker_cost[by_a[at]]
         while at < n and placed + fits[by_a[at]] <= workers:
             placed += fits[by_a[at]]
-            paid += fits[by_a[at]] * listed.worker_cost[by_a[at]]
+            paid += fits[by_a[at]] * worker_cost[by_a[at]]
             at += 1
         rest = workers - placed
         if rest > 0 and at >= n:
@@ -428,21 +655,23 @@ def _servers_first(
             continue
         cost = paid_servers + paid
         if rest > 0:
-            cost += rest * listed.worker_cost[by_a[at]]
+            cost += rest * worker_cost[by_a[at]]
         if cost < costs[k]:
             costs[k] = cost
             better[k] = x
         if k == target:
-            return
+            break
+    return lossy
 
 
 @_compiled
-def _worths(listed: _Listed, by_a: Ints) -> Floats:
+def _worths(listed: _Listed) -> Floats:
     """Return the distinct worths x of a worker slot to try: 0, the quartiles of A, ten times the largest A."""
+    by_a = listed.by_a
     total = 0
     for i in range(len(by_a)):
-        if listed.fits[by_a[i]] > 0:
-            total += listed.weights[by_a[i]]
+        if listed.fits[i] > 0:
+            total += listed.weights[i]
     levels = np.zeros(_GREEDY_VARIANTS)
     found = 1
     seen = 0
@@ -665,17 +894,25 @@ def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: in
     better[:] = -1.0
     if n == 0:
         return listed.fits
-    by_a = np.argsort(listed.worker_cost, kind="mergesort")
-    by_b = np.argsort(listed.server_cost, kind="mergesort")
-    _workers_first(listed, ask, by_a, by_b, costs)
+    ranks = _ranks(listed)
+    _workers_first(listed, ask, ranks, costs)
     if ask.most_servers == 0:
         return listed.fits
     servers_at = np.empty(n, dtype=np.int64)
-    losses = _first_losses(listed, ask)
-    for x in _worths(listed, by_a):
-        _servers_first(listed, ask, by_a, losses, x, costs, better, -1, servers_at)
-    packed: Ints = _pack(listed, ask, by_a, by_b, costs, better, target)
+    for x in _worths(listed):
+        if not _servers_first(listed, ask, ranks, x, costs, better, -1, servers_at):
+            break
+    packed: Ints = _pack(listed, ask, listed.by_a, listed.by_b, costs, better, target)
     return packed
+
+
+@_compiled
+def _ranks(listed: _Listed) -> Ints:
+    """Return the place of each entry in ``by_a``."""
+    ranks = np.empty(len(listed.by_a), dtype=np.int64)
+    for at in range(len(ranks)):
+        ranks[listed.by_a[at]] = at
+    return ranks
 
 
 @_compiled
@@ -740,15 +977,8 @@ def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, m
     Domains within it come one after another, those with the most room first, in workers, of which no more than ``most``
     count: what costs the same everywhere is then put into as few of them as can be.
     """
-    if level == 1:
-        return _Listed(
-            listed.machines[begin:end],
-            listed.worker_cost[begin:end],
-            listed.server_cost[begin:end],
-            listed.free[begin:end],
-            listed.fits[begin:end],
-            listed.weights[begin:end],
-        )
+    if level == 1 and end - begin == len(listed.machines):
+        return listed
     order = np.arange(begin, end)
     for inner in range(1, level):
         domain = view.domains[inner][listed.machines[begin:end]]
@@ -767,6 +997,11 @@ def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, m
         listed.free[order],
         listed.fits[order],
         listed.weights[order],
+        listed.alone[order],
+        listed.beside[order],
+        listed.losses[order],
+        _order(listed.worker_cost[order]),
+        _order(listed.server_cost[order]),
     )
 
 
@@ -847,14 +1082,31 @@ def _costs(
     log_low: Floats,
     log_ratio: Floats,
     exact: bool,
+    memo: _Memo,
     costs: Floats,
     better: Floats,
 ) -> None:
     """Write the least cost of each configuration at each level, (L, K), and what won at the highest level, (K,)."""
-    listed = _list(view, slot % view.used.shape[0], ask, log_low, log_ratio)
+    listed = _list(view, slot, ask, log_low, log_ratio, memo)
     where = np.empty(len(ask.workers), dtype=np.int64)
     for level in range(len(ask.samples)):
         _costs_at(view, level, listed, ask, exact, costs[level], where, better)
+
+
+@_compiled
+def _slot_costs(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool) -> Floats:
+    costs = np.empty(ask.samples.shape)
+    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, _memo(view), costs, np.empty(len(ask.workers)))
+    return costs
+
+
+@_compiled
+def _differ(log_low: Floats, log_ratio: Floats, i: int) -> bool:
+    """Whether prices of row ``i`` are others than those of the row before."""
+    for r in range(log_low.shape[1]):
+        if log_low[i, r] != log_low[i - 1, r] or log_ratio[i, r] != log_ratio[i - 1, r]:
+            return True
+    return False
 
 
 @_compiled
@@ -869,8 +1121,11 @@ def _curves(
     ways = np.empty(count * most)
     costs = np.empty(ask.samples.shape)
     better = np.full(len(ask.workers), np.nan)
+    memo = _memo(view)
     for i in range(count):
-        _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, costs, better)
+        if i > 0 and _differ(log_low, log_ratio, i):
+            _forget(memo)
+        _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, memo, costs, better)
         at = offsets[i]
         offsets[i + 1] = at + _curve(ask, costs, better, samples[at:], least_costs[at:], choices[at:], ways[at:])
     total = offsets[count]
@@ -944,16 +1199,16 @@ def _place_exactly(listed: _Listed, one: Ask, workers_at: Ints, servers_at: Ints
 @_compiled
 def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, packed: Ints, workers_at: Ints, servers_at: Ints) -> None:
     """Run again what won for configuration ``k``: servers first with ``x`` >= 0, else workers first, or the packing."""
-    by_a = np.argsort(listed.worker_cost, kind="mergesort")
-    by_b = np.argsort(listed.server_cost, kind="mergesort")
     if x < 0.0:
-        _fill(listed, ask, k, by_a, by_b, packed if x == _PACKED else listed.fits, workers_at, servers_at)
+        fits = packed if x == _PACKED else listed.fits
+        _fill(listed, ask, k, listed.by_a, listed.by_b, fits, workers_at, servers_at)
         return
     again = np.full(len(ask.workers), np.inf)
-    losses = _first_losses(listed, ask)
-    _servers_first(listed, ask, by_a, losses, x, again, np.empty(len(ask.workers)), k, servers_at)
+    _servers_first(listed, ask, _ranks(listed), x, again, np.empty(len(ask.workers)), k, servers_at)
     left = ask.workers[k]
-    for i in by_a:
+    for i in listed.by_a:
+        if left == 0:
+            break
         fits = listed.fits[i]
         if servers_at[i] > 0:
             fits = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits)
@@ -963,7 +1218,15 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, packed: Ints, work
 
 @_compiled
 def _place(
-    view: LedgerView, slot: int, ask: Ask, choice: int, log_low: Floats, log_ratio: Floats, exact: bool, way: float
+    view: LedgerView,
+    slot: int,
+    ask: Ask,
+    choice: int,
+    log_low: Floats,
+    log_ratio: Floats,
+    exact: bool,
+    way: float,
+    memo: _Memo,
 ) -> tuple[Ints, Ints, Ints]:
     """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising.
 
@@ -971,24 +1234,24 @@ def _place(
     """
     k_count = len(ask.workers)
     level, k = choice // k_count, choice % k_count
-    listed = _list(view, slot % view.used.shape[0], ask, log_low[0], log_ratio[0])
-    costs, where = np.empty(k_count), np.zeros(k_count, dtype=np.int64)
+    listed = _list(view, slot, ask, log_low, log_ratio, memo)
+    group, at = _group(ask, k)
+    costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
+    where = np.zeros(len(group.workers), dtype=np.int64)
     if level < len(ask.samples) - 1:  # the whole cluster is one domain
-        _costs_at(view, level, listed, ask, exact, costs, where, np.empty(k_count))
+        _costs_at(view, level, listed, group, exact, costs, where, better)
     if level == 0:
-        machines = listed.machines[where[k] : where[k] + 1]
+        machines = listed.machines[where[at] : where[at] + 1]
         return machines, ask.workers[k : k + 1], ask.servers[k : k + 1]
-    end = _end(view, level, listed, where[k])
-    part = _part(view, level, listed, where[k], end, ask.most_workers + ask.most_servers)
+    end = _end(view, level, listed, where[at])
+    part = _part(view, level, listed, where[at], end, ask.most_workers + ask.most_servers)
     workers_at = np.zeros(len(part.machines), dtype=np.int64)
     servers_at = np.zeros(len(part.machines), dtype=np.int64)
     if exact:
         _place_exactly(part, one(ask, k), workers_at, servers_at)
     else:
-        group, at = _group(ask, k)
         packed = part.fits
         if np.isnan(way) or way == _PACKED:
-            costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
             packed = _across(part, group, costs, better, at)
             way = better[at]
         _place_swept(part, group, at, way, packed, workers_at, servers_at)
@@ -997,16 +1260,130 @@ def _place(
     return part.machines[used], workers_at[used], servers_at[used]
 
 
+@_compiled
+def _places(
+    view: LedgerView,
+    slots: Ints,
+    ask: Ask,
+    choices: Ints,
+    log_low: Floats,
+    log_ratio: Floats,
+    exact: bool,
+    ways: Floats,
+) -> tuple[Ints, Ints, Ints, Ints]:
+    count = len(slots)
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    room = 16 * count
+    machines, workers, servers = (
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+    )
+    memo = _memo(view)
+    for i in range(count):
+        if i > 0 and _differ(log_low, log_ratio, i):
+            _forget(memo)
+        at, w, s = _place(view, slots[i], ask, choices[i], log_low[i], log_ratio[i], exact, ways[i], memo)
+        begin = offsets[i]
+        end = begin + len(at)
+        if end > room:
+            machines = np.concatenate((machines, np.empty(end, dtype=np.int64)))
+            workers = np.concatenate((workers, np.empty(end, dtype=np.int64)))
+            servers = np.concatenate((servers, np.empty(end, dtype=np.int64)))
+            room += end
+        machines[begin:end], workers[begin:end], servers[begin:end] = at, w, s
+        offsets[i + 1] = end
+    return offsets, machines[: offsets[count]], workers[: offsets[count]], servers[: offsets[count]]
+
+
+@_compiled
+def _level(view: LedgerView, machines: Ints) -> int:
+    """Return the lowest level of which one domain holds all of these machines."""
+    level = 0
+    while (view.domains[level][machines] != view.domains[level][machines[0]]).any():
+        level += 1
+    return level
+
+
+@_compiled
+def _steady(
+    view: LedgerView, slots: Ints, ask: Ask, places: Places, costs: Floats, log_low: Floats, log_ratio: Floats
+) -> tuple[Ints, Floats]:
+    count = len(slots)
+    kept = np.arange(count)
+    paid = costs.copy()
+    for i in range(1, count):
+        before = slice(places.offsets[kept[i - 1]], places.offsets[kept[i - 1] + 1])
+        now = slice(places.offsets[i], places.offsets[i + 1])
+        machines, workers, servers = places.machines[before], places.workers[before], places.servers[before]
+        if workers.sum() != places.workers[now].sum() or servers.sum() != places.servers[now].sum():
+            continue
+        if _level(view, machines) != _level(view, places.machines[now]):
+            continue
+        row = slots[i] % view.used.shape[0]
+        cost = 0.0
+        for at in range(len(machines)):
+            for r in range(len(ask.worker)):
+                free = view.capacity[machines[at], r] - view.used[row, machines[at], r]
+                if workers[at] * ask.worker[r] + servers[at] * ask.server[r] > free:
+                    cost = np.inf
+                amount = workers[at] * ask.worker_amount[r] + servers[at] * ask.server_amount[r]
+                if amount > 0.0 and cost < np.inf:
+                    share = 1.0 - free / view.capacity[machines[at], r]
+                    cost += np.exp(log_low[i, r] + log_ratio[i, r] * share) * amount
+        if cost <= costs[i] * (1.0 + _EQUAL):
+            kept[i], paid[i] = kept[i - 1], cost
+    return kept, paid
+
+
+def steady(
+    view: LedgerView, slots: Ints, ask: Ask, places: Places, costs: Floats, prices: Prices
+) -> tuple[Ints, Floats]:
+    """Let a job stay where it is for as long as that costs no more: moving is never for nothing.
+
+    Parameters
+    ----------
+    view : LedgerView
+        What is committed.
+    slots : (n,) int64
+        Active slots, rising.
+    ask : Ask
+        Of the job.
+    places : Places
+        Where it is cheapest in each of them.
+    costs : (n,) float64
+        What that costs.
+    prices : Prices
+        At these.
+
+    Returns
+    -------
+    kept : (n,) int64
+        Which of ``places`` it has in each slot: that slot's own, or one from before with as many workers and servers
+        and the same locality.
+    costs : (n,) float64
+        What that costs.
+    """
+    kept, paid = _steady(view, slots, ask, places, costs, *_price_rows(slots, prices))
+    return kept, paid
+
+
+def _price_rows(slots: Ints, prices: Prices) -> tuple[Floats, Floats]:
+    """Return ln L and ln(U / L) of some slots, (n, R) each."""
+    if len(slots) == 0:
+        return prices.rows(0, 0)
+    low, ratio = prices.rows(int(slots[0]), int(slots[-1] - slots[0]) + 1)
+    return low[slots - slots[0]], ratio[slots - slots[0]]
+
+
 def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
     """Return the curves of slots ``first`` ... ``first + count - 1`` by sweeps."""
     return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), False))
 
 
 def _all_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices, exact: bool) -> Floats:
-    costs = np.empty(ask.samples.shape)
-    log_low, log_ratio = prices.rows(slot, 1)
-    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, costs, np.empty(len(ask.workers)))
-    return costs
+    found: Floats = _slot_costs(view, slot, ask, *prices.rows(slot, 1), exact)
+    return found
 
 
 def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
@@ -1021,8 +1398,13 @@ def sweep_place(
     view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices, way: float = math.nan
 ) -> tuple[Ints, Ints, Ints]:
     """Return machines, workers and servers of a choice that a sweep curve holds; ``way`` is what the curve says."""
-    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), False, way)
-    return machines, workers, servers
+    places = sweep_places(view, np.array([slot]), ask, np.array([choice]), np.array([way]), prices)
+    return places.machines, places.workers, places.servers
+
+
+def sweep_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, ways: Floats, prices: Prices) -> Places:
+    """Return where the choices of some slots, rising, are; ``ways`` is what their curves say."""
+    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), False, ways))
 
 
 def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
@@ -1039,8 +1421,13 @@ def exact_place(
     view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices, way: float = math.nan
 ) -> tuple[Ints, Ints, Ints]:
     """Return machines, workers and servers of a choice that an exact curve holds."""
-    machines, workers, servers = _place(view, slot, ask, choice, *prices.rows(slot, 1), True, way)
-    return machines, workers, servers
+    places = exact_places(view, np.array([slot]), ask, np.array([choice]), np.array([way]), prices)
+    return places.machines, places.workers, places.servers
+
+
+def exact_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, ways: Floats, prices: Prices) -> Places:
+    """Return where the choices of some slots, rising, are, from exact curves."""
+    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), True, ways))
 
 
 def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -11,14 +10,14 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidInput
 from slotwise.model.ledger import Ledger
-from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.relaxation import Reference
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Curves, exact_curves, exact_place, sweep_curves, sweep_place
+from slotwise.optim.slot import Curves, Places, exact_curves, exact_places, sweep_curves, sweep_places
 
 __all__ = ["SOLVERS", "Exact", "SlotSolver", "Sweep", "solver"]
 
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 SOLVERS = ("sweep", "exact", "reference")
@@ -34,10 +33,10 @@ class SlotSolver(Protocol):
         """Return the useful choices of ``count`` slots from ``first`` on."""
         ...
 
-    def place(
-        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
-    ) -> Placement:
-        """Return the placement behind a choice of a curve, of which ``way`` is what the curve says."""
+    def places(
+        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, ways: Floats, prices: Prices
+    ) -> Places:
+        """Return the placements behind one choice of the curve of each slot, rising; ``ways`` is what curves say."""
         ...
 
     def figures(self) -> Mapping[str, float | None]:
@@ -50,17 +49,17 @@ class _Kernels:
 
     name: str
     _curves: Callable[..., Curves]
-    _place: Callable[..., tuple[Ints, Ints, Ints]]
+    _places: Callable[..., Places]
 
     def curves(self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices) -> Curves:
         """Return the useful choices of ``count`` slots from ``first`` on."""
         return self._curves(ledger.view, first, count, request.ask, prices)
 
-    def place(
-        self, ledger: Ledger, slot: int, request: Request, choice: int, prices: Prices, way: float = math.nan
-    ) -> Placement:
-        """Return the placement behind a choice of a curve, of which ``way`` is what the curve says."""
-        return Placement.on(*self._place(ledger.view, slot, request.ask, choice, prices, way))
+    def places(
+        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, ways: Floats, prices: Prices
+    ) -> Places:
+        """Return the placements behind one choice of the curve of each slot, rising; ``ways`` is what curves say."""
+        return self._places(ledger.view, slots, request.ask, choices, ways, prices)
 
     def figures(self) -> Mapping[str, float | None]:
         """Return nothing."""
@@ -72,7 +71,7 @@ class Sweep(_Kernels):
 
     name = "sweep"
     _curves = staticmethod(sweep_curves)
-    _place = staticmethod(sweep_place)
+    _places = staticmethod(sweep_places)
 
 
 class Exact(_Kernels):
@@ -80,7 +79,7 @@ class Exact(_Kernels):
 
     name = "exact"
     _curves = staticmethod(exact_curves)
-    _place = staticmethod(exact_place)
+    _places = staticmethod(exact_places)
 
 
 def solver(name: str, *, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100) -> SlotSolver:

@@ -1,13 +1,23 @@
-"""The dynamic program over slots: the cheapest way to train a workload by each completion slot.
+"""The program over slots: the cheapest way to train a workload by each completion slot.
 
     Theta(t, v) = min over v' of  theta(t, v') + Theta(t - 1, v - v')          (the paper's algorithm 3)
 
 States lie on a grid of workload, but each state carries the samples really delivered, and it is their running sum
 that is floored to the grid: nothing is lost slot by slot to rounding. The last state needs all of the workload.
+
+Before the program comes a relaxation of it. The lower convex hulls of the slots' curves, merged by price per sample,
+say what a completion costs at least. Taking the last segment whole makes a plan of it, the *rounded* one, which costs
+little more where there are many slots. With lambda the price per sample of that segment, no plan is worth more than
+
+    u(t') - lambda N + sum over t <= t' of max over choices of (lambda samples - cost),
+
+and the same sum over the slots to come bounds what any state can still become. So states that cannot beat the rounded
+plan are left out, and choices that stray too far from lambda are not looked at. What is left is what might win.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numba
@@ -16,29 +26,17 @@ import numpy.typing as npt
 
 from slotwise.optim.slot import Curves
 
-__all__ = ["Bounds", "Program"]
+__all__ = ["Picks", "Program"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-
-class Bounds(NamedTuple):
-    """What limits the program: lower bounds on costs.
-
-    Attributes
-    ----------
-    rates : (D,) float64
-        No sample costs less than this in each slot or after it, >= 0, never falling.
-    reach : (D,) float64
-        No schedule that ends in each slot or after it has a larger payoff, never rising.
-    """
-
-    rates: Floats
-    reach: Floats
+_ENOUGH = 1.0 - 1e-13
+"""Share of the needed samples at which a sum, added up in another order, may be all of them."""
 
 
 class Program:
-    """Forward pass over slots, from a job's first slot on, fed with curves a few slots at a time.
+    """Takes the curves of a job's slots a few at a time, from its first slot on; then finds its best plan.
 
     Parameters
     ----------
@@ -47,88 +45,144 @@ class Program:
     grid : int
         Grid steps, >= 1.
     utility : (D,) float64
-        Utility of a completion in the first, second, ... slot of the pass; never rising.
-    bounds : Bounds
-        Lower bounds. They only ever skip what cannot win.
+        Utility of a completion in the first, second, ... slot; never rising.
+    reach : (D,) float64
+        No schedule that ends in each slot or after it has a larger payoff, never rising. It only ever skips what cannot
+        win.
     at_least : float
         Payoff that a plan must beat to be of interest.
 
     Attributes
     ----------
-    payoff : float
-        Of the best plan so far; ``at_least`` where there is none.
-    completion : int
-        Its last slot, counted from the first of the pass; -1 where there is none.
+    slots : int
+        Slots seen so far.
     done : bool
-        Whether later slots can no longer win.
-    bounds : Bounds
-        As given; tighter ones may take their place.
+        Whether a completion in later slots can no longer win.
+    reach : (D,) float64
+        As given; tighter bounds may take their place.
     """
 
-    def __init__(
-        self,
-        needed: float,
-        grid: int,
-        utility: Floats,
-        bounds: Bounds,
-        at_least: float,
-    ) -> None:
+    def __init__(self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float) -> None:
+        self.reach = reach
+        self.slots = 0
+        self.done = len(utility) == 0 or bool(reach[0] <= at_least)
         self._needed = needed
+        self._grid = grid
         self._utility = utility
-        self.bounds = bounds
-        self._costs = np.full(grid + 1, np.inf)
-        self._costs[0] = 0.0
-        self._delivered = np.zeros(grid + 1)
-        self._chosen: list[npt.NDArray[np.int32]] = []
-        self._previous: list[npt.NDArray[np.int32]] = []
-        self._slots = 0
-        self.payoff = at_least
-        self.completion = -1
-        self.done = len(utility) == 0 or bounds.reach[0] <= at_least
-
-    @property
-    def slots(self) -> int:
-        """Slots seen so far."""
-        return self._slots
+        self._at_least = at_least
+        self._curves: list[Curves] = []
+        self._bounds: list[Floats] = []
+        """Of each slot seen: no plan that ends in it has a larger payoff."""
+        self._taken = _Taken(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self._merged = _Merged(0, 0.0, 0.0, at_least, -1, -math.inf, 0.0, 0)
 
     def advance(self, curves: Curves) -> None:
         """Take in the curves of the next slots."""
+        room = self._merged.size + len(curves.samples)
+        if room > len(self._taken.rates):
+            self._taken = _more(self._taken, 2 * room)
         count = len(curves.offsets) - 1
-        chosen = np.full((count, len(self._costs)), -1, dtype=np.int32)
-        previous = np.empty((count, len(self._costs)), dtype=np.int32)
-        self.payoff, self.completion, seen = _advance(
-            curves.offsets,
-            curves.samples,
-            curves.costs,
-            self._utility,
-            self._slots,
-            self._needed,
-            self.bounds.rates,
-            self.bounds.reach,
-            self._costs,
-            self._delivered,
-            chosen,
-            previous,
-            self.payoff,
-            self.completion,
+        utility, reach = (part[self.slots : self.slots + count] for part in (self._utility, self.reach))
+        bounds = np.full(count, -np.inf)
+        self._merged = _Merged(
+            *_merge(*curves[:3], utility, reach, self.slots, self._needed, self._taken, bounds, *self._merged[:-1])
         )
-        self._chosen.append(chosen)
-        self._previous.append(previous)
-        self._slots += count
-        self.done = seen < count or self._slots >= len(self._utility)
+        self._curves.append(curves)
+        self._bounds.append(bounds)
+        self.slots += count
+        self.done = (
+            self._merged.seen < count
+            or self.slots >= len(self._utility)
+            or bool(self.reach[self.slots] <= self._merged.payoff)
+        )
 
-    def plan(self) -> list[tuple[int, int]]:
-        """Return the best plan as (slot of the pass, index into that slot's curve), slots rising."""
-        picks: list[tuple[int, int]] = []
-        state = len(self._costs) - 1
-        first = self._slots
-        for chosen, previous in zip(reversed(self._chosen), reversed(self._previous), strict=True):
-            first -= len(chosen)
-            for row in range(min(len(chosen) - 1, self.completion - first), -1, -1):
-                if chosen[row, state] >= 0:
-                    picks.append((first + row, int(chosen[row, state])))
-                    state = int(previous[row, state])
-        return picks[::-1]
+    def plan(self) -> Picks | None:
+        """Return the best plan, without what it does not need; None where none is of interest."""
+        merged = self._merged
+        if merged.bound <= self._at_least or not self._curves:
+            return None
+        curves = _joined(self._curves)
+        offsets, samples, costs = curves[:3]
+        utility = self._utility
+        picks = np.full(self.slots, -1, dtype=np.int64)
+        payoff = self._at_least
+        if merged.completion >= 0:
+            _round(offsets, samples, costs, self._needed, merged.completion, picks)
+            payoff = max(payoff, _trim(offsets, samples, costs, utility, self._needed, picks))
+        better = np.full(self.slots, -1, dtype=np.int64)
+        bounds = np.concatenate(self._bounds)
+        if _search(offsets, samples, costs, utility, bounds, self._needed, self._grid, merged.rate, payoff, better):
+            _trim(offsets, samples, costs, utility, self._needed, better)
+            picks = better
+        elif payoff == self._at_least:
+            return None
+        slots = np.flatnonzero(picks >= 0)
+        at = offsets[slots] + picks[slots]
+        return Picks(slots, samples[at], costs[at], curves.choices[at], curves.ways[at])
+
+
+class Picks(NamedTuple):
+    """A plan: the active slots, counted from the first one of the program, and the point of each one's curve."""
+
+    slots: Ints
+    samples: Floats
+    costs: Floats
+    choices: Ints
+    ways: Floats
+
+
+class _Taken(NamedTuple):
+    """The segments of hulls that are taken so far: a heap, the dearest first, at equal rates the last of a slot."""
+
+    rates: Floats
+    """Cost of a sample."""
+    samples: Floats
+    slots: Ints
+    indices: Ints
+    """Of the point of the slot's curve where the segment ends."""
+
+
+def _more(taken: _Taken, room: int) -> _Taken:
+    """Return the same with more room."""
+    return _Taken(
+        np.resize(taken.rates, room),
+        np.resize(taken.samples, room),
+        np.resize(taken.slots, room),
+        np.resize(taken.indices, room),
+    )
+
+
+class _Merged(NamedTuple):
+    """What came of merging hulls, slot by slot."""
+
+    size: int
+    """Segments that are taken."""
+    total: float
+    """Samples of those."""
+    paid: float
+    """Cost of those."""
+    payoff: float
+    """Of the best rounded plan."""
+    completion: int
+    """Its last slot, -1 if there is none."""
+    bound: float
+    """No plan that ends in one of these slots has a larger payoff; -inf if there is none."""
+    rate: float
+    """Cost of the last sample where that is."""
+    seen: int
+    """Slots that were looked at before the end was in sight."""
+
+
+def _joined(parts: list[Curves]) -> Curves:
+    """Return the curves of all slots as one run."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+    offsets = [part.offsets[:-1] + end for part, end in zip(parts, ends, strict=False)]
+    return Curves(
+        np.concatenate([*offsets, ends[-1:]]),
+        *(np.concatenate([part[i] for part in parts]) for i in range(1, len(parts[0]))),
+    )
 
 
 def _compiled(function: Any) -> Any:
@@ -136,58 +190,316 @@ def _compiled(function: Any) -> Any:
 
 
 @_compiled
-def _advance(
+def _hull(samples: Floats, costs: Floats, kept: Ints) -> int:
+    """Write the corners of the lower convex hull with (0, 0) of points that rise strictly; return how many."""
+    count = 0
+    for j in range(len(samples)):
+        while count > 0:
+            i = kept[count - 1]
+            before, paid = (samples[kept[count - 2]], costs[kept[count - 2]]) if count > 1 else (0.0, 0.0)
+            if (costs[i] - paid) * (samples[j] - before) < (costs[j] - paid) * (samples[i] - before):
+                break
+            count -= 1
+        kept[count] = j
+        count += 1
+    return count
+
+
+@_compiled
+def _above(taken: _Taken, i: int, j: int) -> bool:
+    """Whether the segment at ``i`` goes before the one at ``j``: it is dearer, or as dear and further on."""
+    if taken.rates[i] != taken.rates[j]:
+        return bool(taken.rates[i] > taken.rates[j])
+    if taken.slots[i] != taken.slots[j]:
+        return bool(taken.slots[i] > taken.slots[j])
+    return bool(taken.indices[i] > taken.indices[j])
+
+
+@_compiled
+def _swap(taken: _Taken, i: int, j: int) -> None:
+    taken.rates[i], taken.rates[j] = taken.rates[j], taken.rates[i]
+    taken.samples[i], taken.samples[j] = taken.samples[j], taken.samples[i]
+    taken.slots[i], taken.slots[j] = taken.slots[j], taken.slots[i]
+    taken.indices[i], taken.indices[j] = taken.indices[j], taken.indices[i]
+
+
+@_compiled
+def _push(taken: _Taken, size: int, rate: float, samples: float, slot: int, index: int) -> None:
+    """Add a segment to a heap of ``size``."""
+    at = size
+    taken.rates[at], taken.samples[at], taken.slots[at], taken.indices[at] = rate, samples, slot, index
+    while at > 0 and _above(taken, at, (at - 1) // 2):
+        _swap(taken, at, (at - 1) // 2)
+        at = (at - 1) // 2
+
+
+@_compiled
+def _drop(taken: _Taken, size: int) -> None:
+    """Take the first segment off a heap of ``size``."""
+    size -= 1
+    _swap(taken, 0, size)
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and _above(taken, child + 1, child):
+            child += 1
+        if not _above(taken, child, at):
+            return
+        _swap(taken, child, at)
+        at = child
+
+
+@_compiled
+def _merge(
     offsets: Ints,
     samples: Floats,
-    prices: Floats,
+    costs: Floats,
     utility: Floats,
+    reach: Floats,
     start: int,
     needed: float,
-    cost_per_sample: Floats,
-    reach: Floats,
-    costs: Floats,
-    delivered: Floats,
-    chosen: npt.NDArray[np.int32],
-    previous: npt.NDArray[np.int32],
+    taken: _Taken,
+    bounds: Floats,
+    size: int,
+    total: float,
+    paid: float,
     payoff: float,
     completion: int,
-) -> tuple[float, int, int]:
-    """Run the program over some slots; return the best payoff, its completion, and how many slots were looked at."""
-    grid = len(costs) - 1
-    step = needed / grid
-    old_costs = np.empty_like(costs)
-    old_delivered = np.empty_like(delivered)
+    bound: float,
+    rate: float,
+) -> tuple[int, float, float, float, int, float, float, int]:
+    """Take the cheapest segments of some more slots, and look at each completion."""
+    kept = np.empty(len(samples), dtype=np.int64)
     for i in range(len(offsets) - 1):
-        slot = start + i
-        if reach[slot] <= payoff:
-            return payoff, completion, i
-        limit = utility[slot] - payoff
-        old_costs[:] = costs
-        old_delivered[:] = delivered
+        if reach[i] <= payoff:
+            return size, total, paid, payoff, completion, bound, rate, i
         begin, end = offsets[i], offsets[i + 1]
-        for g in range(grid):
-            if old_costs[g] == np.inf:
+        trained = 0.0
+        spent = 0.0
+        last = 0.0
+        for at in range(_hull(samples[begin:end], costs[begin:end], kept)):
+            j = kept[at]
+            more = samples[begin + j] - trained
+            # Rounding must not make them fall.
+            last = max(last, (costs[begin + j] - spent) / more)
+            if total >= needed and last >= taken.rates[0]:
+                break
+            _push(taken, size, last, more, start + i, j)
+            size += 1
+            total += more
+            paid += more * last
+            while total - taken.samples[0] >= needed:
+                total -= taken.samples[0]
+                paid -= taken.samples[0] * taken.rates[0]
+                _drop(taken, size)
+                size -= 1
+            trained, spent = samples[begin + j], costs[begin + j]
+        if total >= needed * _ENOUGH and size > 0:
+            if utility[i] - paid > payoff:
+                payoff = utility[i] - paid
+                completion = start + i
+            bounds[i] = utility[i] - (paid - (total - needed) * taken.rates[0])
+            if bounds[i] > bound:
+                bound = bounds[i]
+                rate = taken.rates[0]
+    return size, total, paid, payoff, completion, bound, rate, len(offsets) - 1
+
+
+@_compiled
+def _round(offsets: Ints, samples: Floats, costs: Floats, needed: float, completion: int, picks: Ints) -> None:
+    """Write the rounded plan of a completion: for each slot the index of its point, -1 for none."""
+    most = offsets[completion + 1]
+    taken = _Taken(np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
+    utility, reach = np.zeros(completion + 1), np.full(completion + 1, np.inf)
+    size = _merge(
+        offsets[: completion + 2],
+        samples,
+        costs,
+        utility,
+        reach,
+        0,
+        needed,
+        taken,
+        np.empty(completion + 1),
+        0,
+        0.0,
+        0.0,
+        -np.inf,
+        -1,
+        0.0,
+        0.0,
+    )[0]
+    picks[:] = -1
+    for i in range(size):
+        picks[taken.slots[i]] = max(picks[taken.slots[i]], taken.indices[i])
+
+
+@_compiled
+def _trim(offsets: Ints, samples: Floats, costs: Floats, utility: Floats, needed: float, picks: Ints) -> float:
+    """Take back what the workload does not need, and return the payoff of what is left, -inf if it is not enough.
+
+    From the dearest slot on, step to the cheapest choice that still suffices, or to none.
+    """
+    slots = np.flatnonzero(picks >= 0)
+    trained = samples[offsets[slots] + picks[slots]]
+    # Equal costs in order of slots.
+    for i in np.argsort(-costs[offsets[slots] + picks[slots]], kind="mergesort"):
+        begin = offsets[slots[i]]
+        index = picks[slots[i]]
+        step = trained[i] - (samples[begin + index - 1] if index > 0 else 0.0)
+        if trained.sum() - needed < step * (1.0 - 1e-6) and needed > 1e-6 * step:
+            continue
+        # Not the sum less this: that would lose a workload that is next to nothing beside a slot's samples.
+        trained[i] = 0.0
+        least = needed - trained.sum()
+        picks[slots[i]] = -1
+        if least > 0.0:
+            # The cheapest choice with enough samples is the first one: both rise along the curve.
+            found = np.searchsorted(samples[begin : begin + index], least)
+            picks[slots[i]] = found
+            trained[i] = samples[begin + found]
+    if trained.sum() < needed:
+        return -np.inf
+    left = slots[picks[slots] >= 0]
+    paid = 0.0
+    for slot in left:
+        paid += costs[offsets[slot] + picks[slot]]
+    return float(utility[left[-1]] - paid)
+
+
+@_compiled
+def _prospects(
+    offsets: Ints, samples: Floats, costs: Floats, utility: Floats, bounds: Floats, payoff: float, rate: float
+) -> Floats:
+    """Return the best payoff of a state before each slot that has paid nothing and needs nothing, (slots + 1,).
+
+    It is the utility of a completion and the most that each slot up to it gains where a sample is worth ``rate``. What
+    a state has paid, and what it needs at that price, is to be taken off. Completions that cannot win do not count.
+    """
+    count = len(offsets) - 1
+    found = np.empty(count + 1)
+    found[count] = -np.inf
+    for t in range(count - 1, -1, -1):
+        gain = 0.0
+        for j in range(offsets[t], offsets[t + 1]):
+            gain = max(gain, rate * samples[j] - costs[j])
+        found[t] = gain + max(utility[t] if bounds[t] > payoff else -np.inf, found[t + 1])
+    return found
+
+
+class _Steps(NamedTuple):
+    """How states came about, one entry each: the entry before, its slot, and the point of its curve."""
+
+    before: Ints
+    slots: Ints
+    indices: Ints
+
+
+@_compiled
+def _longer(steps: _Steps) -> _Steps:
+    """Return the same with room for twice as many."""
+    return _Steps(
+        np.concatenate((steps.before, np.empty_like(steps.before))),
+        np.concatenate((steps.slots, np.empty_like(steps.slots))),
+        np.concatenate((steps.indices, np.empty_like(steps.indices))),
+    )
+
+
+@_compiled
+def _search(
+    offsets: Ints,
+    samples: Floats,
+    costs: Floats,
+    utility: Floats,
+    bounds: Floats,
+    needed: float,
+    grid: int,
+    rate: float,
+    payoff: float,
+    picks: Ints,
+) -> bool:
+    """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one."""
+    size = needed / grid
+    prospects = _prospects(offsets, samples, costs, utility, bounds, payoff, rate)
+    paid = np.full(grid, np.inf)
+    delivered = np.zeros(grid)
+    entry = np.full(grid, -1)
+    paid[0] = 0.0
+    # States may be anywhere up to this one.
+    top = 0
+    steps = _Steps(np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64))
+    count = 0
+    final = -1
+    # The states before the slot.
+    budgets = np.empty(grid)
+    old_paid = np.empty(grid)
+    old_delivered = np.empty(grid)
+    old_entry = np.empty(grid, dtype=np.int64)
+    useful = np.empty(max(1, (offsets[1:] - offsets[:-1]).max()), dtype=np.int64)
+    for t in range(len(offsets) - 1):
+        beyond = prospects[t + 1]
+        ahead = max(utility[t] if bounds[t] > payoff else -np.inf, beyond)
+        if ahead == -np.inf:
+            break
+        begin, end = offsets[t], offsets[t + 1]
+        cheapest = 0.0
+        for j in range(begin, end):
+            cheapest = min(cheapest, costs[j] - rate * samples[j])
+        states = 0
+        most = -np.inf
+        for g in range(top + 1):
+            if paid[g] == np.inf:
                 continue
-            if old_costs[g] + (needed - old_delivered[g]) * cost_per_sample[slot] >= limit:
-                # Utility never rises and payoff never falls: this state cannot win any more.
-                if chosen[i, g] < 0:
-                    costs[g] = np.inf
-                continue
-            for j in range(begin, end):
-                cost = old_costs[g] + prices[j]
+            owed = paid[g] + rate * (needed - delivered[g]) + payoff
+            if ahead - owed > cheapest:
+                budgets[states] = ahead - owed
+                old_paid[states], old_delivered[states], old_entry[states] = paid[g], delivered[g], entry[g]
+                most = max(most, ahead - owed)
+                states += 1
+            # To pass the slot by.
+            if beyond <= owed:
+                paid[g] = np.inf
+        choices = 0
+        for j in range(begin, end):
+            if costs[j] - rate * samples[j] < most:
+                useful[choices] = j
+                choices += 1
+        start = count
+        limit = utility[t] - payoff
+        for i in range(states):
+            for c in range(choices):
+                j = useful[c]
+                cost = old_paid[i] + costs[j]
                 if cost >= limit:
+                    # Utility never rises.
                     break
-                total = old_delivered[g] + samples[j]
-                target = grid if total >= needed else min(int(total / step), grid - 1)
-                if cost < costs[target] or (cost == costs[target] and total > delivered[target]):
-                    costs[target] = cost
+                if costs[j] - rate * samples[j] >= budgets[i]:
+                    continue
+                total = old_delivered[i] + samples[j]
+                if count == len(steps.before):
+                    steps = _longer(steps)
+                if total >= needed:
+                    # Later choices cost more.
+                    payoff = utility[t] - cost
+                    limit = cost
+                    final = count
+                    steps.before[count], steps.slots[count], steps.indices[count] = old_entry[i], t, j - begin
+                    count += 1
+                    break
+                target = min(int(total / size), grid - 1)
+                if cost < paid[target] or (cost == paid[target] and total > delivered[target]):
+                    paid[target] = cost
                     delivered[target] = total
-                    chosen[i, target] = j - begin
-                    previous[i, target] = g
-                if target == grid:
-                    break
-        won = utility[slot] - costs[grid]
-        if won > payoff:
-            payoff = won
-            completion = slot
-    return payoff, completion, len(offsets) - 1
+                    if entry[target] < start:
+                        entry[target] = count
+                        count += 1
+                    at = entry[target]
+                    steps.before[at], steps.slots[at], steps.indices[at] = old_entry[i], t, j - begin
+                    top = max(top, target)
+    at = final
+    while at >= 0:
+        picks[steps.slots[at]] = steps.indices[at]
+        at = steps.before[at]
+    return final >= 0
