@@ -57,6 +57,9 @@ _EQUAL = 1e-12
 _PACKED = -2.0
 """Mark of a configuration that no sweep found and a packing did."""
 
+_FEW = 32
+"""Machines of which none is left out: it would not be worth the search."""
+
 _LARGEST_BUCKET = 32
 """Costs that may fall into one bucket of a sort, before another way of sorting is taken."""
 
@@ -171,7 +174,7 @@ def _compiled(function: Any) -> Any:
 
 
 class _Listed(NamedTuple):
-    """The machines of one slot, or of one domain of it, that can hold anything of a job."""
+    """Machines of one slot, or of one domain of it, that can hold anything of a job, in the order of ties."""
 
     machines: Ints
     worker_cost: Floats
@@ -182,9 +185,6 @@ class _Listed(NamedTuple):
     """(n, R) grains."""
     fits: Ints
     """Workers that fit when nothing else of the job is there."""
-    weights: Ints
-    """How many machines an entry stands for: more than 1 for the first untouched one of a class whose others are
-    left out."""
     alone: Ints
     """Servers that fit when nothing else of the job is there."""
     beside: Ints
@@ -197,10 +197,19 @@ class _Listed(NamedTuple):
     """Entries by rising B, likewise."""
 
 
+class _Useful(NamedTuple):
+    """All machines of one slot, or of one domain of it, that can hold anything of a job, in the order of ties."""
+
+    machines: Ints
+    weights: Ints
+    """How many machines an entry stands for: more than 1 for the first untouched one of a class whose others are
+    left out."""
+
+
 class _Memo(NamedTuple):
     """What is known of each machine from the slots before, at the same prices.
 
-    Most machines are used alike in one slot and the next, so that only those which changed are priced and sorted anew.
+    Most machines are used alike in one slot and the next: only those that changed are priced anew.
     """
 
     used: Floats
@@ -208,17 +217,8 @@ class _Memo(NamedTuple):
     worker_cost: Floats
     server_cost: Floats
     fits: Ints
-    alone: Ints
-    beside: Ints
     losses: Ints
-    entry: Ints
-    """Of each machine in the last list; -1 where it is not listed, or is not what it was in the list before."""
-    by_a: Ints
-    """Machines of the last list by rising A, then by index, in the first ``counts[0]`` places."""
-    by_b: Ints
-    """Likewise by B."""
-    counts: Ints
-    """(1,) how many."""
+    """As in ``_Listed``, (M,) each."""
 
 
 @_compiled
@@ -231,12 +231,6 @@ def _memo(view: LedgerView) -> _Memo:
         np.empty(machines),
         np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
-        np.empty(machines, dtype=np.int64),
-        np.empty(machines, dtype=np.int64),
-        np.full(machines, -1),
-        np.empty(machines, dtype=np.int64),
-        np.empty(machines, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
     )
 
 
@@ -320,7 +314,7 @@ def _look(
 ) -> None:
     """Find out what some machines hold of a job and what that costs."""
     resources = len(ask.worker)
-    most_workers, most_servers = ask.most_workers, ask.most_servers
+    most_workers, has_servers = ask.most_workers, ask.most_servers > 0
     worker, server = ask.worker, ask.server
     free = np.empty(resources)
     for machine in machines:
@@ -334,14 +328,56 @@ def _look(
                 price = np.exp(log_low[r] + log_ratio[r] * (used / capacity if capacity > 0.0 else 1.0))
                 a += price * ask.worker_amount[r]
                 b += price * ask.server_amount[r]
-        fits = _fit(free, worker, most_workers)
-        alone = _fit(free, server, most_servers) if most_servers > 0 else 0
-        lost = -1
-        if alone > 0:
-            lost = fits - _fit_beside(free, server, 1, worker, fits) if fits > 0 else 0
         memo.worker_cost[machine], memo.server_cost[machine] = a, b
-        memo.fits[machine], memo.alone[machine], memo.losses[machine] = fits, alone, lost
-        memo.beside[machine] = _fit_beside(free, worker, fits, server, alone) if alone > 0 else 0
+        fits = _fit(free, worker, most_workers)
+        memo.fits[machine] = fits
+        memo.losses[machine] = -1
+        if has_servers and _fit(free, server, 1) > 0:
+            memo.losses[machine] = fits - _fit_beside(free, server, 1, worker, fits) if fits > 0 else 0
+
+
+@_compiled
+def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo) -> _Useful:
+    """Return what a slot has for a job, machines rising by index."""
+    row = slot % view.used.shape[0]
+    candidates, weights = _candidates(view, row, ask)
+    changed = np.empty(len(candidates), dtype=np.int64)
+    count = 0
+    used, known = view.used[row], memo.used
+    for machine in candidates:
+        for r in range(used.shape[1]):
+            if used[machine, r] != known[machine, r]:
+                changed[count] = machine
+                count += 1
+                break
+    _look(view, row, changed[:count], ask, log_low, log_ratio, memo)
+    fits, losses = memo.fits, memo.losses
+    count = 0
+    for i in range(len(candidates)):
+        machine = candidates[i]
+        if fits[machine] > 0 or losses[machine] >= 0:
+            candidates[count], weights[count] = machine, weights[i]
+            count += 1
+    return _Useful(candidates[:count], weights[:count])
+
+
+@_compiled
+def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) -> _Listed:
+    """List machines, in the order given."""
+    row = slot % view.used.shape[0]
+    n, resources = len(machines), len(ask.worker)
+    free = np.empty((n, resources))
+    fits, losses = memo.fits[machines], memo.losses[machines]
+    alone, beside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    used, capacity, worker, server, most_servers = view.used, view.capacity, ask.worker, ask.server, ask.most_servers
+    for i in range(n):
+        for r in range(resources):
+            free[i, r] = capacity[machines[i], r] - used[row, machines[i], r]
+        if losses[i] >= 0:
+            alone[i] = _fit(free[i], server, most_servers)
+            beside[i] = _fit_beside(free[i], worker, fits[i], server, alone[i])
+    a, b = memo.worker_cost[machines], memo.server_cost[machines]
+    return _Listed(machines, a, b, free, fits, alone, beside, losses, _order(a), _order(b))
 
 
 @_compiled
@@ -379,125 +415,201 @@ def _order(costs: Floats) -> Ints:
 
 
 @_compiled
-def _merged(last: Ints, fresh: Ints, costs: Floats, entry: Ints) -> Ints:
-    """Return machines by rising cost, then by index: those of ``last`` that are still listed, and fresh ones.
+def _cheapest(costs: Floats, fits: Ints, workers: int, machines: int) -> Ints:
+    """Return entries by rising cost, until they hold so many workers or so many of them hold any; else all."""
+    count = len(costs)
+    bits = costs.view(np.int64)
+    low, span = bits.min(), bits.max() - bits.min()
+    shift = 0
+    while span >> shift >= count:
+        shift += 1
+    held = np.zeros(count, dtype=np.int64)
+    holding = np.zeros(count, dtype=np.int64)
+    for i in range(count):
+        bucket = (bits[i] - low) >> shift
+        held[bucket] += fits[i]
+        holding[bucket] += min(fits[i], 1)
+    last = 0
+    while last + 1 < count and held[last] < workers and holding[last] < machines:
+        held[last + 1] += held[last]
+        holding[last + 1] += holding[last]
+        last += 1
+    some: Ints = np.flatnonzero((bits - low) >> shift <= last)
+    some = some[_order(costs[some])]
+    found = 0
+    while found < len(some) and workers > 0 and machines > 0:
+        workers -= fits[some[found]]
+        machines -= min(fits[some[found]], 1)
+        found += 1
+    return some[:found]
 
-    ``last`` is in that order, ``fresh`` by index.
+
+@_compiled
+def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
+    """Return the distinct worths x of a worker slot to try: 0, the quartiles of A, ten times the largest A.
+
+    They are those of the machines that hold workers, each as often as its entry says.
     """
-    fresh = fresh[_order(costs[fresh])]
-    order = np.empty(len(last) + len(fresh), dtype=np.int64)
-    count = 0
-    at = 0
-    for machine in last:
-        if entry[machine] < 0:
-            continue
-        cost = costs[machine]
-        while at < len(fresh) and (costs[fresh[at]] < cost or (costs[fresh[at]] == cost and fresh[at] < machine)):
-            order[count] = fresh[at]
-            at += 1
-            count += 1
-        order[count] = machine
-        count += 1
-    order[count : count + len(fresh) - at] = fresh[at:]
-    return order[: count + len(fresh) - at]
-
-
-@_compiled
-def _list(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo) -> _Listed:
-    """List what a slot has for a job, machines rising by index."""
-    row = slot % view.used.shape[0]
-    resources = len(ask.worker)
-    candidates, weights = _candidates(view, row, ask)
-    last = memo.counts[0]
-    entry = memo.entry
-    for i in range(last):
-        # Known from the list before, but not seen in this one yet.
-        entry[memo.by_a[i]] = -2
-    changed = np.empty(len(candidates), dtype=np.int64)
-    count = 0
-    used, known = view.used[row], memo.used
-    for machine in candidates:
-        for r in range(resources):
-            if used[machine, r] != known[machine, r]:
-                changed[count] = machine
-                count += 1
-                entry[machine] = -1
+    count = len(costs)
+    levels = np.zeros(_GREEDY_VARIANTS)
+    total = 0
+    low, high = np.inf, 0.0
+    for i in range(count):
+        if fits[i] > 0:
+            low, high = min(low, costs[i]), max(high, costs[i])
+            total += weights[i]
+    if total == 0:
+        return levels[:1]
+    # Buckets of their logarithm, as in ``_order``.
+    bits, ends = costs.view(np.int64), np.array([low, high]).view(np.int64)
+    shift = 0
+    while (ends[1] - ends[0]) >> shift >= count:
+        shift += 1
+    within = np.zeros(count, dtype=np.int64)
+    for i in range(count):
+        if fits[i] > 0:
+            within[(bits[i] - ends[0]) >> shift] += weights[i]
+    found = 1
+    bucket = 0
+    before = 0
+    some = np.empty(count, dtype=np.int64)
+    for quarter in range(1, 4):
+        while 4 * (before + within[bucket]) < quarter * total:
+            before += within[bucket]
+            bucket += 1
+        size = 0
+        for i in range(count):
+            if (bits[i] - ends[0]) >> shift == bucket and fits[i] > 0:
+                some[size] = i
+                size += 1
+        seen = before
+        for at in _order(costs[some[:size]]):
+            seen += weights[some[at]]
+            if 4 * seen >= quarter * total:
+                if costs[some[at]] > levels[found - 1]:
+                    levels[found] = costs[some[at]]
+                    found += 1
                 break
-    _look(view, row, changed[:count], ask, log_low, log_ratio, memo)
-    # What holds nothing of the job is left out.
-    fits, alone = memo.fits[candidates], memo.alone[candidates]
-    useful = np.flatnonzero((fits > 0) | (alone > 0))
-    machines = candidates[useful]
-    fresh = np.empty(len(machines), dtype=np.int64)
-    count = 0
-    for machine in machines:
-        if entry[machine] == -2:
-            entry[machine] = 0
-        else:
-            entry[machine] = -1
-            fresh[count] = machine
-            count += 1
-    by_a = _merged(memo.by_a[:last], fresh[:count], memo.worker_cost, entry)
-    by_b = _merged(memo.by_b[:last], fresh[:count], memo.server_cost, entry)
-    for i in range(last):
-        entry[memo.by_a[i]] = -1
-    n = len(machines)
-    free = np.empty((n, resources))
-    for i in range(n):
-        machine = machines[i]
-        entry[machine] = i
-        for r in range(resources):
-            free[i, r] = view.capacity[machine, r] - used[machine, r]
-    memo.by_a[:n], memo.by_b[:n], memo.counts[0] = by_a, by_b, n
-    return _Listed(
-        machines,
-        memo.worker_cost[machines],
-        memo.server_cost[machines],
-        free,
-        fits[useful],
-        weights[useful],
-        alone[useful],
-        memo.beside[machines],
-        memo.losses[machines],
-        entry[by_a],
-        entry[by_b],
-    )
+    if 10.0 * high > levels[found - 1]:
+        levels[found] = 10.0 * high
+        found += 1
+    return levels[:found]
+
+
+class _Short(NamedTuple):
+    """The machines that sweeps for any configuration of a job get to; the others change nothing."""
+
+    machines: Ints
+    cutoff: float
+    """No machine that is left out has a lower A; +inf if none is."""
 
 
 @_compiled
-def _inside(listed: _Listed, ask: Ask, costs: Floats, where: Ints) -> None:
-    """Cheapest single machine of each configuration: closed form."""
-    n = len(listed.machines)
+def _short(useful: _Useful, ask: Ask, memo: _Memo, worths: Floats, workers_first: bool) -> _Short:
+    """Leave out what is too dear for any of some sweeps to get to.
+
+    A sweep fills workers by A, so that the cheapest machines suffice which hold all workers, those that servers might
+    take the place of included. Of servers it gets to no more machines than there are servers: those with the least
+    keys, besides those that are full of workers. Machines that are left out would come after these in every order.
+    """
+    machines = useful.machines
+    fits = memo.fits[machines]
+    most_workers, most_servers = ask.most_workers, ask.most_servers
+    taken = 0.0
+    for r in range(len(ask.worker)):
+        if ask.worker[r] > 0.0 and most_servers > 0:
+            taken = max(taken, np.ceil(ask.server[r] / ask.worker[r]))
+    needed = most_workers + int(min(taken, most_workers)) * most_servers
+    if len(machines) <= _FEW or fits.sum() <= needed:
+        return _Short(machines, np.inf)
+    a = memo.worker_cost[machines]
+    first = _cheapest(a, fits, needed, most_workers + most_servers)
+    marks = np.zeros(len(machines), dtype=np.bool_)
+    marks[first] = True
+    if most_servers > 0:
+        b, losses, keys = memo.server_cost[machines], memo.losses[machines], np.empty(len(machines))
+        if workers_first:
+            full = 0
+            left = most_workers
+            while full < len(first) and left > 0:
+                left -= fits[first[full]]
+                full += 1
+            marks[_first_servers(a, b, losses, 0.0, keys, most_servers + full)] = True
+        for x in worths:
+            if x == 0.0 and workers_first:
+                # They are among those.
+                continue
+            heap = _first_servers(a, b, losses, x, keys, most_servers)
+            marks[heap] = True
+            if not (losses[heap] > 0).any():
+                # For a larger x the same ones come first.
+                break
+    return _Short(machines[marks], a[first[-1]])
+
+
+@_compiled
+def _short_for_all(useful: _Useful, ask: Ask, memo: _Memo) -> tuple[_Short, Floats]:
+    """Return the machines that all sweeps get to, and the worths of the server-first ones."""
+    worths = np.empty(0)
+    if ask.most_servers > 0:
+        machines = useful.machines
+        worths = _worths(memo.worker_cost[machines], memo.fits[machines], useful.weights)
+    return _short(useful, ask, memo, worths, True), worths
+
+
+@_compiled
+def _inside(
+    view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints, listed: _Listed, cutoff: float, costs: Floats
+) -> Ints:
+    """Write the cost of the cheapest single machine of each configuration, closed form; return which one it is.
+
+    Machines that are not ``listed`` have an A of at least ``cutoff``.
+    """
+    row = slot % view.used.shape[0]
+    where = np.full(len(costs), -1)
     costs[:] = np.inf
-    where[:] = -1
-    if n == 0:
-        return
-    most = listed.fits.max()
-    cheapest = listed.server_cost[listed.by_b[0]]
-    fits, alone, beside = listed.fits, listed.alone, listed.beside
-    free, worker, server = listed.free, ask.worker, ask.server
+    if len(machines) == 0:
+        return where
+    most = 0
+    cheapest = np.inf
+    for machine in machines:
+        most = max(most, memo.fits[machine])
+        cheapest = min(cheapest, memo.server_cost[machine])
+    worker_cost, server_cost, fits = memo.worker_cost, memo.server_cost, memo.fits
+    free, worker, server = np.empty(len(ask.worker)), ask.worker, ask.server
     # So many, or more, of both fit on no machine.
     too_many, beside_these = most + 1, 0
-    for k in range(len(ask.workers)):
+    for k in range(len(costs)):
         workers, servers = ask.workers[k], ask.servers[k]
         if workers > most or (workers >= too_many and servers >= beside_these):
             continue
         for i in listed.by_a:
             if listed.worker_cost[i] * workers + cheapest * servers > costs[k]:
                 break
-            if fits[i] < workers:
+            if listed.fits[i] < workers or listed.alone[i] < servers:
                 continue
             cost = listed.worker_cost[i] * workers + listed.server_cost[i] * servers
             # Of equal ones the first.
-            if (
-                alone[i] >= servers
-                and (cost < costs[k] or (cost == costs[k] and i < where[k]))
-                and (beside[i] >= servers or _fit_beside(free[i], worker, workers, server, servers) >= servers)
+            if (cost < costs[k] or (cost == costs[k] and listed.machines[i] < where[k])) and (
+                listed.beside[i] >= servers or _fit_beside(listed.free[i], worker, workers, server, servers) >= servers
             ):
                 costs[k] = cost
-                where[k] = i
+                where[k] = listed.machines[i]
+        if cutoff * workers + cheapest * servers > costs[k]:
+            continue
+        for machine in machines if cutoff < np.inf else machines[:0]:
+            if fits[machine] < workers:
+                continue
+            cost = worker_cost[machine] * workers + server_cost[machine] * servers
+            if cost < costs[k] or (cost == costs[k] and machine < where[k]):
+                for r in range(len(free)):
+                    free[r] = view.capacity[machine, r] - view.used[row, machine, r]
+                if servers == 0 or _fit_beside(free, worker, workers, server, servers) >= servers:
+                    costs[k] = cost
+                    where[k] = machine
         if where[k] < 0:
             too_many, beside_these = workers, servers
+    return where
 
 
 @_compiled
@@ -560,19 +672,18 @@ def _sift(keys: Floats, heap: Ints, root: int, sign: float) -> None:
 
 
 @_compiled
-def _first_servers(listed: _Listed, most: int, x: float, keys: Floats) -> Ints:
-    """Return a heap of the machines with the least keys of a first server, ``most`` of them, and write all keys.
+def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, keys: Floats, most: int) -> Ints:
+    """Return a heap of the entries with the least keys of a first server, ``most`` of them, and write all keys.
 
     More are not needed to place as many servers: whatever machines hold some already, one of the first ones does not.
     """
-    n = len(listed.machines)
-    heap = np.empty(min(n, most), dtype=np.int64)
+    heap = np.empty(min(len(a), most), dtype=np.int64)
     count = 0
-    for i in range(n):
-        if listed.losses[i] < 0:
+    for i in range(len(a)):
+        if losses[i] < 0:
             continue
-        worth = x - listed.worker_cost[i]
-        keys[i] = listed.server_cost[i] + (worth * listed.losses[i] if worth > 0.0 else 0.0)
+        worth = x - a[i]
+        keys[i] = b[i] + (worth * losses[i] if worth > 0.0 else 0.0)
         if count < len(heap):
             heap[count] = i
             count += 1
@@ -602,7 +713,7 @@ def _servers_first(
     by_a, worker_cost, server_cost = listed.by_a, listed.worker_cost, listed.server_cost
     free, alone, worker, server = listed.free, listed.alone, ask.worker, ask.server
     keys = np.empty(n)
-    heap = _first_servers(listed, ask.most_servers, x, keys)
+    heap = _first_servers(worker_cost, server_cost, listed.losses, x, keys, ask.most_servers)
     after = np.empty(n, dtype=np.int64)
     for i in heap:
         after[i] = listed.fits[i] - listed.losses[i]
@@ -656,41 +767,13 @@ def _servers_first(
         cost = paid_servers + paid
         if rest > 0:
             cost += rest * worker_cost[by_a[at]]
-        if cost < costs[k]:
+        # What is equal stays with the sweep before.
+        if cost < costs[k] * (1.0 - _EQUAL):
             costs[k] = cost
             better[k] = x
         if k == target:
             break
     return lossy
-
-
-@_compiled
-def _worths(listed: _Listed) -> Floats:
-    """Return the distinct worths x of a worker slot to try: 0, the quartiles of A, ten times the largest A."""
-    by_a = listed.by_a
-    total = 0
-    for i in range(len(by_a)):
-        if listed.fits[i] > 0:
-            total += listed.weights[i]
-    levels = np.zeros(_GREEDY_VARIANTS)
-    found = 1
-    seen = 0
-    largest = 0.0
-    quarter = 1
-    for i in range(len(by_a)):
-        if listed.fits[by_a[i]] == 0:
-            continue
-        seen += listed.weights[by_a[i]]
-        largest = listed.worker_cost[by_a[i]]
-        while quarter <= 3 and 4 * seen >= quarter * total:
-            if largest > levels[found - 1]:
-                levels[found] = largest
-                found += 1
-            quarter += 1
-    if 10.0 * largest > levels[found - 1]:
-        levels[found] = 10.0 * largest
-        found += 1
-    return levels[:found]
 
 
 class _Trades(NamedTuple):
@@ -811,12 +894,13 @@ def _last_packed(listed: _Listed, ask: Ask, trades: _Trades, first: int, beyond:
 
 
 @_compiled
-def _pack(listed: _Listed, ask: Ask, by_a: Ints, by_b: Ints, costs: Floats, better: Floats, target: int) -> Ints:
+def _pack(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: int) -> Ints:
     """Give a cost to every configuration that fits and that no sweep found.
 
     Returned are the most workers on each machine that leave room for the servers of the packing of ``target``'s group.
     """
     n, count = len(listed.machines), len(ask.workers)
+    by_a, by_b = listed.by_a, listed.by_b
     answer = listed.fits.copy()
     servers_at = np.empty(n, dtype=np.int64)
     workers_at = np.empty(n, dtype=np.int64)
@@ -882,28 +966,37 @@ def _fill(
 
 
 @_compiled
-def _across(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: int) -> Ints:
+def _across(
+    view: LedgerView,
+    slot: int,
+    ask: Ask,
+    memo: _Memo,
+    useful: _Useful,
+    listed: _Listed,
+    worths: Floats,
+    costs: Floats,
+    better: Floats,
+) -> None:
     """Find the least of all sweeps for each configuration, and a packing of those that fit and no sweep finds.
 
     ``better`` is -1 where worker-first won, ``_PACKED`` where only a packing was found, else the x of the server-first
-    sweep that won. Returned are the most workers on each machine that leave room for the servers of the packing that
-    ``target`` is in, if it is in one.
+    sweep that won.
     """
-    n = len(listed.machines)
     costs[:] = np.inf
     better[:] = -1.0
-    if n == 0:
-        return listed.fits
+    if len(listed.machines) == 0:
+        return
     ranks = _ranks(listed)
     _workers_first(listed, ask, ranks, costs)
     if ask.most_servers == 0:
-        return listed.fits
-    servers_at = np.empty(n, dtype=np.int64)
-    for x in _worths(listed):
+        return
+    servers_at = np.empty(len(listed.machines), dtype=np.int64)
+    for x in worths:
         if not _servers_first(listed, ask, ranks, x, costs, better, -1, servers_at):
             break
-    packed: Ints = _pack(listed, ask, listed.by_a, listed.by_b, costs, better, target)
-    return packed
+    if (costs == np.inf).any():
+        complete = len(listed.machines) == len(useful.machines)
+        _pack(listed if complete else _listed(view, slot, ask, memo, useful.machines), ask, costs, better, -1)
 
 
 @_compiled
@@ -971,81 +1064,77 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
 
 
 @_compiled
-def _part(view: LedgerView, level: int, listed: _Listed, begin: int, end: int, most: int) -> _Listed:
+def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int, end: int, most: int) -> _Useful:
     """Return the machines of one domain, in the order in which equals are taken.
 
     Domains within it come one after another, those with the most room first, in workers, of which no more than ``most``
     count: what costs the same everywhere is then put into as few of them as can be.
     """
-    if level == 1 and end - begin == len(listed.machines):
-        return listed
-    order = np.arange(begin, end)
+    machines, weights = useful.machines[begin:end], useful.weights[begin:end]
+    order = np.arange(end - begin)
     for inner in range(1, level):
-        domain = view.domains[inner][listed.machines[begin:end]]
+        domain = view.domains[inner][machines]
         start = domain[0]
         room = np.zeros(domain[-1] - start + 1, dtype=np.int64)
         for i in range(end - begin):
             # More room than the job can use is no better.
-            room[domain[i] - start] = min(room[domain[i] - start] + listed.fits[i], most)
+            room[domain[i] - start] = min(room[domain[i] - start] + memo.fits[machines[i]], most)
         # By room, then by domain; stable, so that what was sorted by inner domains stays so.
-        order = order[np.argsort(domain[order - begin], kind="mergesort")]
-        order = order[np.argsort(-room[domain[order - begin] - start], kind="mergesort")]
-    return _Listed(
-        listed.machines[order],
-        listed.worker_cost[order],
-        listed.server_cost[order],
-        listed.free[order],
-        listed.fits[order],
-        listed.weights[order],
-        listed.alone[order],
-        listed.beside[order],
-        listed.losses[order],
-        _order(listed.worker_cost[order]),
-        _order(listed.server_cost[order]),
-    )
+        order = order[np.argsort(domain[order], kind="mergesort")]
+        order = order[np.argsort(-room[domain[order] - start], kind="mergesort")]
+    return _Useful(machines[order], weights[order])
 
 
 @_compiled
-def _end(view: LedgerView, level: int, listed: _Listed, begin: int) -> int:
-    """Return where the domain that begins at ``begin`` of the list ends."""
+def _end(view: LedgerView, level: int, machines: Ints, begin: int) -> int:
+    """Return where the domain that begins at ``begin`` of a list of machines ends."""
     domain = view.domains[level]
     end = begin + 1
-    while end < len(listed.machines) and domain[listed.machines[end]] == domain[listed.machines[begin]]:
+    while end < len(machines) and domain[machines[end]] == domain[machines[begin]]:
         end += 1
     return end
 
 
 @_compiled
 def _costs_at(
-    view: LedgerView, level: int, listed: _Listed, ask: Ask, exact: bool, costs: Floats, where: Ints, better: Floats
-) -> None:
-    """Least cost of each configuration at a level, and where in the list the domain that has it begins.
+    view: LedgerView,
+    slot: int,
+    level: int,
+    ask: Ask,
+    memo: _Memo,
+    useful: _Useful,
+    exact: bool,
+    costs: Floats,
+    better: Floats,
+) -> Ints:
+    """Write the least cost of each configuration at a level above the machine; return where its domain begins.
 
-    ``better`` is as in ``_across`` for the last domain, which is the only one at the highest level.
+    That is a place in ``useful``. ``better`` is as in ``_across`` for the last domain, which is the only one at the
+    highest level.
     """
     costs[:] = np.inf
-    where[:] = -1
-    if level == 0:
-        _inside(listed, ask, costs, where)
-        return
+    where = np.full(len(costs), -1)
     if not ask.useful[level]:
-        return
+        return where
     here = np.empty(len(costs))
     begin = 0
-    while begin < len(listed.machines):
-        end = _end(view, level, listed, begin)
+    while begin < len(useful.machines):
+        end = _end(view, level, useful.machines, begin)
         # What one machine holds is there already, at the level of the machine.
-        if end > begin + 1 or listed.weights[begin] > 1 or level == len(ask.samples) - 1:
-            part = _part(view, level, listed, begin, end, ask.most_workers + ask.most_servers)
+        if end > begin + 1 or useful.weights[begin] > 1 or level == len(ask.samples) - 1:
+            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
             if exact:
-                _across_exactly(part, ask, here)
+                _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
             else:
-                _across(part, ask, here, better, -1)
+                short, worths = _short_for_all(part, ask, memo)
+                listed = _listed(view, slot, ask, memo, short.machines)
+                _across(view, slot, ask, memo, part, listed, worths, here, better)
             for k in range(len(costs)):
                 if here[k] < costs[k]:
                     costs[k] = here[k]
                     where[k] = begin
         begin = end
+    return where
 
 
 @_compiled
@@ -1087,10 +1176,19 @@ def _costs(
     better: Floats,
 ) -> None:
     """Write the least cost of each configuration at each level, (L, K), and what won at the highest level, (K,)."""
-    listed = _list(view, slot, ask, log_low, log_ratio, memo)
-    where = np.empty(len(ask.workers), dtype=np.int64)
-    for level in range(len(ask.samples)):
-        _costs_at(view, level, listed, ask, exact, costs[level], where, better)
+    useful = _useful(view, slot, ask, log_low, log_ratio, memo)
+    short, worths = _short_for_all(useful, ask, memo)
+    listed = _listed(view, slot, ask, memo, short.machines)
+    _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
+    if len(ask.samples) == 2 and not exact:
+        # The whole cluster is the only domain, in the same order.
+        if ask.useful[1]:
+            _across(view, slot, ask, memo, useful, listed, worths, costs[1], better)
+        else:
+            costs[1] = np.inf
+        return
+    for level in range(1, len(ask.samples)):
+        _costs_at(view, slot, level, ask, memo, useful, exact, costs[level], better)
 
 
 @_compiled
@@ -1178,9 +1276,10 @@ def _group(ask: Ask, k: int) -> tuple[Ask, int]:
 
 
 @_compiled
-def _place_exactly(listed: _Listed, one: Ask, workers_at: Ints, servers_at: Ints) -> None:
-    """Walk back through the exact program of a single configuration."""
+def _place_exactly(listed: _Listed, one: Ask) -> tuple[Ints, Ints]:
+    """Walk back through the exact program of a single configuration; return its workers and servers."""
     n = len(listed.machines)
+    workers_at, servers_at = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     table = _exact_table(listed, one, True)
     s, w = one.servers[0], one.workers[0]
     for i in range(n - 1, -1, -1):
@@ -1194,26 +1293,37 @@ def _place_exactly(listed: _Listed, one: Ask, workers_at: Ints, servers_at: Ints
                     servers_at[i], workers_at[i] = u, v
         s -= servers_at[i]
         w -= workers_at[i]
+    return workers_at, servers_at
 
 
 @_compiled
-def _place_swept(listed: _Listed, ask: Ask, k: int, x: float, packed: Ints, workers_at: Ints, servers_at: Ints) -> None:
-    """Run again what won for configuration ``k``: servers first with ``x`` >= 0, else workers first, or the packing."""
+def _place_swept(listed: _Listed, ask: Ask, k: int, x: float) -> tuple[Ints, Ints]:
+    """Run again what won for configuration ``k``: servers first with ``x`` >= 0, else workers first, or the packing.
+
+    Returned are its workers and servers on each of the machines listed, which for a packing must be all.
+    """
+    n = len(listed.machines)
+    workers_at, servers_at = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    unknown = np.full(len(ask.workers), np.inf)
     if x < 0.0:
-        fits = packed if x == _PACKED else listed.fits
+        fits = listed.fits
+        if x == _PACKED:
+            # What the sweeps find comes before it in the group, and changes nothing for it.
+            unknown[:k] = 0.0
+            fits = _pack(listed, ask, unknown, np.empty(len(unknown)), k)
         _fill(listed, ask, k, listed.by_a, listed.by_b, fits, workers_at, servers_at)
-        return
-    again = np.full(len(ask.workers), np.inf)
-    _servers_first(listed, ask, _ranks(listed), x, again, np.empty(len(ask.workers)), k, servers_at)
+        return workers_at, servers_at
+    _servers_first(listed, ask, _ranks(listed), x, unknown, np.empty(len(unknown)), k, servers_at)
     left = ask.workers[k]
     for i in listed.by_a:
         if left == 0:
             break
-        fits = listed.fits[i]
+        fits_here = listed.fits[i]
         if servers_at[i] > 0:
-            fits = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits)
-        workers_at[i] = min(left, fits)
+            fits_here = _fit_beside(listed.free[i], ask.server, servers_at[i], ask.worker, fits_here)
+        workers_at[i] = min(left, fits_here)
         left -= workers_at[i]
+    return workers_at, servers_at
 
 
 @_compiled
@@ -1232,29 +1342,36 @@ def _place(
 
     ``way`` is how it was found, nan if that has to be found out.
     """
-    k_count = len(ask.workers)
-    level, k = choice // k_count, choice % k_count
-    listed = _list(view, slot, ask, log_low, log_ratio, memo)
+    level, k = choice // len(ask.workers), choice % len(ask.workers)
+    useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     group, at = _group(ask, k)
     costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
-    where = np.zeros(len(group.workers), dtype=np.int64)
-    if level < len(ask.samples) - 1:  # the whole cluster is one domain
-        _costs_at(view, level, listed, group, exact, costs, where, better)
     if level == 0:
-        machines = listed.machines[where[at] : where[at] + 1]
-        return machines, ask.workers[k : k + 1], ask.servers[k : k + 1]
-    end = _end(view, level, listed, where[at])
-    part = _part(view, level, listed, where[at], end, ask.most_workers + ask.most_servers)
-    workers_at = np.zeros(len(part.machines), dtype=np.int64)
-    servers_at = np.zeros(len(part.machines), dtype=np.int64)
+        short = _short(useful, group, memo, np.empty(0), True)
+        listed = _listed(view, slot, group, memo, short.machines)
+        where = _inside(view, slot, group, memo, useful.machines, listed, short.cutoff, costs)
+        return where[at : at + 1], ask.workers[k : k + 1], ask.servers[k : k + 1]
+    begin, end = 0, len(useful.machines)
+    if level < len(ask.samples) - 1:
+        begin = _costs_at(view, slot, level, group, memo, useful, exact, costs, better)[at]
+        end = _end(view, level, useful.machines, begin)
+    useful = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
     if exact:
-        _place_exactly(part, one(ask, k), workers_at, servers_at)
+        part = _listed(view, slot, ask, memo, useful.machines)
+        workers_at, servers_at = _place_exactly(part, one(ask, k))
     else:
-        packed = part.fits
-        if np.isnan(way) or way == _PACKED:
-            packed = _across(part, group, costs, better, at)
+        if np.isnan(way):
+            short, worths = _short_for_all(useful, group, memo)
+            part = _listed(view, slot, group, memo, short.machines)
+            _across(view, slot, group, memo, useful, part, worths, costs, better)
             way = better[at]
-        _place_swept(part, group, at, way, packed, workers_at, servers_at)
+        elif way != _PACKED:
+            worths = np.full(1 if way >= 0.0 else 0, way)
+            short = _short(useful, group, memo, worths, way < 0.0)
+            part = _listed(view, slot, group, memo, short.machines)
+        if way == _PACKED:
+            part = _listed(view, slot, group, memo, useful.machines)
+        workers_at, servers_at = _place_swept(part, group, at, way)
     used = np.flatnonzero(workers_at + servers_at)
     used = used[np.argsort(part.machines[used])]
     return part.machines[used], workers_at[used], servers_at[used]
