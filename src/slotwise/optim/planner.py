@@ -144,7 +144,7 @@ class Planner:
     def _place(self, picks: Picks, first: int, request: Request, ledger: Ledger, prices: Prices) -> Plan:
         """Find the machines of a plan; equals stay where they are."""
         slots = first + picks.slots
-        places = self.solver.places(ledger, slots, request, picks.choices, picks.ways, prices)
+        places = self.solver.places(ledger, slots, request, picks.choices, picks.hints, prices)
         kept, costs = steady(ledger.view, slots, request.ask, places, picks.costs, prices)
         found = {at: places.at(at) for at in np.unique(kept).tolist()}
         placements = tuple(found[at] for at in kept.tolist())

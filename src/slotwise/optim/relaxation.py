@@ -28,7 +28,7 @@ from slotwise.optim.pricing import Prices
 from slotwise.optim.program import LinearProgram, Matrix, Status
 from slotwise.optim.request import Request
 from slotwise.optim.rounding import Rounding, covering_gain, draw, packing_gain, textbook_gain
-from slotwise.optim.slot import Curves, Places, curve, sweep_costs, sweep_place
+from slotwise.optim.slot import Curves, Hints, Places, curve, sweep_costs, sweep_place
 
 __all__ = ["GAINS", "MOST_ATTEMPTS", "Reference", "SlotProgram"]
 
@@ -96,10 +96,11 @@ class Reference:
             costs.append(found[1])
             choices.append(found[2])
         found = np.concatenate(samples), np.concatenate(costs), np.concatenate(choices)
-        return Curves(np.array(offsets), *found, np.full(offsets[-1], np.nan))
+        hints = Hints.none(offsets[-1])
+        return Curves(np.array(offsets), *found, hints.ways, np.zeros_like(offsets), hints.near)
 
     def places(
-        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, ways: Floats, prices: Prices
+        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, hints: Hints, prices: Prices
     ) -> Places:
         """Return the placements behind one choice of the last curve of each slot."""
         chosen = zip(slots.tolist(), choices.tolist(), strict=True)

@@ -18,7 +18,6 @@ when a kernel that it calls does.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from slotwise.optim.pricing import Prices
 __all__ = [
     "Ask",
     "Curves",
+    "Hints",
     "Places",
     "curve",
     "exact_costs",
@@ -56,6 +56,9 @@ _EQUAL = 1e-12
 
 _PACKED = -2.0
 """Mark of a configuration that no sweep found and a packing did."""
+
+_LONGEST_HINT = 256
+"""Machines of a slot that are noted for placing, at most."""
 
 _FEW = 32
 """Machines of which none is left out: it would not be worth the search."""
@@ -129,8 +132,12 @@ class Curves(NamedTuple):
     choices : (total,) int64
         level * K + k, as in ``Ask.order``.
     ways : (total,) float64
-        How each was found, so that it need not be looked for again to be placed: which sweep won across the whole
-        cluster; nan where that is not known.
+        How each was found, so that it need not be looked for again to be placed: the machine that is cheapest alone, or
+        which sweep won across the whole cluster; nan where that is not known.
+    starts : (n + 1,) int64
+        The i-th slot's part of ``near`` is ``starts[i] ... starts[i + 1] - 1``.
+    near : (total,) int32
+        Machines that sweeps across the whole cluster get to, rising; none where that is not known.
     """
 
     offsets: Ints
@@ -138,6 +145,27 @@ class Curves(NamedTuple):
     costs: Floats
     choices: Ints
     ways: Floats
+    starts: Ints
+    near: npt.NDArray[np.int32]
+
+    def hints(self, slots: Ints, at: Ints) -> Hints:
+        """Return what is known of one choice, the ``at``-th of all, in each of some slots."""
+        parts = [self.near[self.starts[i] : self.starts[i + 1]] for i in slots.tolist()]
+        starts = np.cumsum([0, *(len(part) for part in parts)], dtype=np.int64)
+        return Hints(self.ways[at], starts, np.concatenate([self.near[:0], *parts]))
+
+
+class Hints(NamedTuple):
+    """What curves know of where some choices are, one for each of some slots; see there."""
+
+    ways: Floats
+    starts: Ints
+    near: npt.NDArray[np.int32]
+
+    @classmethod
+    def none(cls, count: int) -> Hints:
+        """Know nothing of ``count`` choices."""
+        return cls(np.full(count, np.nan), np.zeros(count + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
 
 
 class Places(NamedTuple):
@@ -528,20 +556,22 @@ def _short(useful: _Useful, ask: Ask, memo: _Memo, worths: Floats, workers_first
     marks[first] = True
     if most_servers > 0:
         b, losses, keys = memo.server_cost[machines], memo.losses[machines], np.empty(len(machines))
+        guess = np.empty(0, dtype=np.int64)
         if workers_first:
             full = 0
             left = most_workers
             while full < len(first) and left > 0:
                 left -= fits[first[full]]
                 full += 1
-            marks[_first_servers(a, b, losses, 0.0, keys, most_servers + full)] = True
+            guess = _first_servers(a, b, losses, 0.0, keys, most_servers + full, guess)
+            marks[guess] = True
         for x in worths:
             if x == 0.0 and workers_first:
                 # They are among those.
                 continue
-            heap = _first_servers(a, b, losses, x, keys, most_servers)
-            marks[heap] = True
-            if not (losses[heap] > 0).any():
+            guess = _first_servers(a, b, losses, x, keys, most_servers, guess)
+            marks[guess] = True
+            if not (losses[guess] > 0).any():
                 # For a larger x the same ones come first.
                 break
     return _Short(machines[marks], a[first[-1]])
@@ -672,25 +702,33 @@ def _sift(keys: Floats, heap: Ints, root: int, sign: float) -> None:
 
 
 @_compiled
-def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, keys: Floats, most: int) -> Ints:
+def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, keys: Floats, most: int, guess: Ints) -> Ints:
     """Return a heap of the entries with the least keys of a first server, ``most`` of them, and write all keys.
 
     More are not needed to place as many servers: whatever machines hold some already, one of the first ones does not.
+    With a good ``guess`` of them, distinct entries that hold a server, little has to be exchanged.
     """
-    heap = np.empty(min(len(a), most), dtype=np.int64)
-    count = 0
     for i in range(len(a)):
-        if losses[i] < 0:
-            continue
         worth = x - a[i]
         keys[i] = b[i] + (worth * losses[i] if worth > 0.0 else 0.0)
+    heap = np.empty(min(len(a), most), dtype=np.int64)
+    count = min(len(guess), len(heap))
+    heap[:count] = guess[:count]
+    known = np.zeros(len(a), dtype=np.bool_)
+    known[heap[:count]] = True
+    if count == len(heap):
+        for root in range(count // 2 - 1, -1, -1):
+            _sift(keys, heap, root, -1.0)
+    for i in range(len(a)):
+        if losses[i] < 0 or known[i]:
+            continue
         if count < len(heap):
             heap[count] = i
             count += 1
             if count == len(heap):
                 for root in range(count // 2 - 1, -1, -1):
                     _sift(keys, heap, root, -1.0)
-        elif keys[i] < keys[heap[0]]:
+        elif keys[i] < keys[heap[0]] or (keys[i] == keys[heap[0]] and i < heap[0]):
             heap[0] = i
             _sift(keys, heap, 0, -1.0)
     heap = heap[:count]
@@ -713,7 +751,7 @@ def _servers_first(
     by_a, worker_cost, server_cost = listed.by_a, listed.worker_cost, listed.server_cost
     free, alone, worker, server = listed.free, listed.alone, ask.worker, ask.server
     keys = np.empty(n)
-    heap = _first_servers(worker_cost, server_cost, listed.losses, x, keys, ask.most_servers)
+    heap = _first_servers(worker_cost, server_cost, listed.losses, x, keys, ask.most_servers, by_a[:0])
     after = np.empty(n, dtype=np.int64)
     for i in heap:
         after[i] = listed.fits[i] - listed.losses[i]
@@ -1139,7 +1177,14 @@ def _costs_at(
 
 @_compiled
 def _curve(
-    ask: Ask, costs: Floats, better: Floats, samples: Floats, least_costs: Floats, choices: Ints, ways: Floats
+    ask: Ask,
+    costs: Floats,
+    where: Ints,
+    better: Floats,
+    samples: Floats,
+    least_costs: Floats,
+    choices: Ints,
+    ways: Floats,
 ) -> int:
     """Keep what no other configuration beats: write rising samples and costs, return how many."""
     kept = 0
@@ -1159,7 +1204,11 @@ def _curve(
     choices[:kept] = choices[:kept][::-1].copy()
     top = costs.size - len(better)
     for i in range(kept):
-        ways[i] = better[choices[i] - top] if choices[i] >= top else np.nan
+        ways[i] = np.nan
+        if choices[i] < len(where):
+            ways[i] = where[choices[i]]
+        elif choices[i] >= top:
+            ways[i] = better[choices[i] - top]
     return kept
 
 
@@ -1173,28 +1222,35 @@ def _costs(
     exact: bool,
     memo: _Memo,
     costs: Floats,
+    where: Ints,
     better: Floats,
-) -> None:
-    """Write the least cost of each configuration at each level, (L, K), and what won at the highest level, (K,)."""
+) -> Ints:
+    """Write the least cost of each configuration at each level, (L, K).
+
+    Also which machine is the cheapest alone, and what won at the highest level, (K,) each. Returned are the machines
+    that sweeps across the whole cluster get to; none where that is not known.
+    """
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     short, worths = _short_for_all(useful, ask, memo)
     listed = _listed(view, slot, ask, memo, short.machines)
-    _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
+    where[:] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
     if len(ask.samples) == 2 and not exact:
         # The whole cluster is the only domain, in the same order.
         if ask.useful[1]:
             _across(view, slot, ask, memo, useful, listed, worths, costs[1], better)
         else:
             costs[1] = np.inf
-        return
+        return short.machines
     for level in range(1, len(ask.samples)):
         _costs_at(view, slot, level, ask, memo, useful, exact, costs[level], better)
+    return short.machines[:0]
 
 
 @_compiled
 def _slot_costs(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool) -> Floats:
-    costs = np.empty(ask.samples.shape)
-    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, _memo(view), costs, np.empty(len(ask.workers)))
+    costs, better = np.empty(ask.samples.shape), np.empty(len(ask.workers))
+    where = np.empty(len(ask.workers), dtype=np.int64)
+    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, _memo(view), costs, where, better)
     return costs
 
 
@@ -1210,7 +1266,7 @@ def _differ(log_low: Floats, log_ratio: Floats, i: int) -> bool:
 @_compiled
 def _curves(
     view: LedgerView, first: int, count: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
-) -> tuple[Ints, Floats, Floats, Ints, Floats]:
+) -> tuple[Ints, Floats, Floats, Ints, Floats, Ints, npt.NDArray[np.int32]]:
     most = ask.samples.size
     offsets = np.zeros(count + 1, dtype=np.int64)
     samples = np.empty(count * most)
@@ -1218,16 +1274,23 @@ def _curves(
     choices = np.empty(count * most, dtype=np.int64)
     ways = np.empty(count * most)
     costs = np.empty(ask.samples.shape)
-    better = np.full(len(ask.workers), np.nan)
+    where, better = np.empty(len(ask.workers), dtype=np.int64), np.full(len(ask.workers), np.nan)
+    starts = np.zeros(count + 1, dtype=np.int64)
+    near = np.empty(count * _LONGEST_HINT, dtype=np.int32)
     memo = _memo(view)
     for i in range(count):
         if i > 0 and _differ(log_low, log_ratio, i):
             _forget(memo)
-        _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, memo, costs, better)
+        listed = _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, memo, costs, where, better)
         at = offsets[i]
-        offsets[i + 1] = at + _curve(ask, costs, better, samples[at:], least_costs[at:], choices[at:], ways[at:])
+        offsets[i + 1] = at + _curve(ask, costs, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:])
+        starts[i + 1] = starts[i]
+        if len(listed) <= _LONGEST_HINT:
+            starts[i + 1] += len(listed)
+            near[starts[i] : starts[i + 1]] = listed
     total = offsets[count]
-    return offsets, samples[:total], least_costs[:total], choices[:total], ways[:total]
+    noted = near[: starts[count]].copy()
+    return offsets, samples[:total], least_costs[:total], choices[:total], ways[:total], starts, noted
 
 
 @_compiled
@@ -1336,13 +1399,22 @@ def _place(
     log_ratio: Floats,
     exact: bool,
     way: float,
+    near: npt.NDArray[np.int32],
     memo: _Memo,
 ) -> tuple[Ints, Ints, Ints]:
     """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising.
 
-    ``way`` is how it was found, nan if that has to be found out.
+    ``way`` is how it was found, nan if that has to be found out; ``near`` are machines to look at, none if all.
     """
     level, k = choice // len(ask.workers), choice % len(ask.workers)
+    if level == 0 and not np.isnan(way):
+        return np.array([int(way)]), ask.workers[k : k + 1], ask.servers[k : k + 1]
+    if len(near) > 0 and way >= -1.0:
+        machines = near.astype(np.int64)
+        _look(view, slot % view.used.shape[0], machines, ask, log_low, log_ratio, memo)
+        group, at = _group(ask, k)
+        part = _listed(view, slot, group, memo, machines)
+        return _packed_up(part, *_place_swept(part, group, at, way))
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     group, at = _group(ask, k)
     costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
@@ -1372,9 +1444,15 @@ def _place(
         if way == _PACKED:
             part = _listed(view, slot, group, memo, useful.machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
+    return _packed_up(part, workers_at, servers_at)
+
+
+@_compiled
+def _packed_up(listed: _Listed, workers_at: Ints, servers_at: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the machines in use, rising, and their workers and servers."""
     used = np.flatnonzero(workers_at + servers_at)
-    used = used[np.argsort(part.machines[used])]
-    return part.machines[used], workers_at[used], servers_at[used]
+    used = used[np.argsort(listed.machines[used])]
+    return listed.machines[used], workers_at[used], servers_at[used]
 
 
 @_compiled
@@ -1386,7 +1464,7 @@ def _places(
     log_low: Floats,
     log_ratio: Floats,
     exact: bool,
-    ways: Floats,
+    hints: Hints,
 ) -> tuple[Ints, Ints, Ints, Ints]:
     count = len(slots)
     offsets = np.zeros(count + 1, dtype=np.int64)
@@ -1400,7 +1478,8 @@ def _places(
     for i in range(count):
         if i > 0 and _differ(log_low, log_ratio, i):
             _forget(memo)
-        at, w, s = _place(view, slots[i], ask, choices[i], log_low[i], log_ratio[i], exact, ways[i], memo)
+        way, near = hints.ways[i], hints.near[hints.starts[i] : hints.starts[i + 1]]
+        at, w, s = _place(view, slots[i], ask, choices[i], log_low[i], log_ratio[i], exact, way, near, memo)
         begin = offsets[i]
         end = begin + len(at)
         if end > room:
@@ -1511,17 +1590,15 @@ def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats
     return _all_costs(view, slot, ask, prices, False)
 
 
-def sweep_place(
-    view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices, way: float = math.nan
-) -> tuple[Ints, Ints, Ints]:
-    """Return machines, workers and servers of a choice that a sweep curve holds; ``way`` is what the curve says."""
-    places = sweep_places(view, np.array([slot]), ask, np.array([choice]), np.array([way]), prices)
+def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
+    """Return machines, workers and servers of a choice that a sweep curve holds."""
+    places = sweep_places(view, np.array([slot]), ask, np.array([choice]), Hints.none(1), prices)
     return places.machines, places.workers, places.servers
 
 
-def sweep_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, ways: Floats, prices: Prices) -> Places:
-    """Return where the choices of some slots, rising, are; ``ways`` is what their curves say."""
-    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), False, ways))
+def sweep_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, hints: Hints, prices: Prices) -> Places:
+    """Return where the choices of some slots, rising, are; ``hints`` is what their curves say."""
+    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), False, hints))
 
 
 def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
@@ -1534,17 +1611,15 @@ def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats
     return _all_costs(view, slot, ask, prices, True)
 
 
-def exact_place(
-    view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices, way: float = math.nan
-) -> tuple[Ints, Ints, Ints]:
+def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
     """Return machines, workers and servers of a choice that an exact curve holds."""
-    places = exact_places(view, np.array([slot]), ask, np.array([choice]), np.array([way]), prices)
+    places = exact_places(view, np.array([slot]), ask, np.array([choice]), Hints.none(1), prices)
     return places.machines, places.workers, places.servers
 
 
-def exact_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, ways: Floats, prices: Prices) -> Places:
+def exact_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, hints: Hints, prices: Prices) -> Places:
     """Return where the choices of some slots, rising, are, from exact curves."""
-    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), True, ways))
+    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), True, hints))
 
 
 def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
@@ -1559,6 +1634,6 @@ def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
     """
     most = ask.samples.size
     samples, least_costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
-    unknown = np.full(len(ask.workers), np.nan)
-    kept = _curve(ask, costs, unknown, samples, least_costs, choices, np.empty(most))
+    where, better = np.empty(len(ask.workers), dtype=np.int64), np.empty(len(ask.workers))
+    kept = _curve(ask, costs, where, better, samples, least_costs, choices, np.empty(most))
     return samples[:kept], least_costs[:kept], choices[:kept]

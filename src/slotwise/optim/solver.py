@@ -13,11 +13,10 @@ from slotwise.model.ledger import Ledger
 from slotwise.optim.pricing import Prices
 from slotwise.optim.relaxation import Reference
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Curves, Places, exact_curves, exact_places, sweep_curves, sweep_places
+from slotwise.optim.slot import Curves, Hints, Places, exact_curves, exact_places, sweep_curves, sweep_places
 
 __all__ = ["SOLVERS", "Exact", "SlotSolver", "Sweep", "solver"]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 SOLVERS = ("sweep", "exact", "reference")
@@ -34,9 +33,9 @@ class SlotSolver(Protocol):
         ...
 
     def places(
-        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, ways: Floats, prices: Prices
+        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, hints: Hints, prices: Prices
     ) -> Places:
-        """Return the placements behind one choice of the curve of each slot, rising; ``ways`` is what curves say."""
+        """Return the placements behind one choice of the curve of each slot, rising; ``hints`` is what curves say."""
         ...
 
     def figures(self) -> Mapping[str, float | None]:
@@ -56,10 +55,10 @@ class _Kernels:
         return self._curves(ledger.view, first, count, request.ask, prices)
 
     def places(
-        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, ways: Floats, prices: Prices
+        self, ledger: Ledger, slots: Ints, request: Request, choices: Ints, hints: Hints, prices: Prices
     ) -> Places:
-        """Return the placements behind one choice of the curve of each slot, rising; ``ways`` is what curves say."""
-        return self._places(ledger.view, slots, request.ask, choices, ways, prices)
+        """Return the placements behind one choice of the curve of each slot, rising; ``hints`` is what curves say."""
+        return self._places(ledger.view, slots, request.ask, choices, hints, prices)
 
     def figures(self) -> Mapping[str, float | None]:
         """Return nothing."""

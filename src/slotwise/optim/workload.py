@@ -24,7 +24,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from slotwise.optim.slot import Curves
+from slotwise.optim.slot import Curves, Hints
 
 __all__ = ["Picks", "Program"]
 
@@ -118,7 +118,7 @@ class Program:
             return None
         slots = np.flatnonzero(picks >= 0)
         at = offsets[slots] + picks[slots]
-        return Picks(slots, samples[at], costs[at], curves.choices[at], curves.ways[at])
+        return Picks(slots, samples[at], costs[at], curves.choices[at], curves.hints(slots, at))
 
 
 class Picks(NamedTuple):
@@ -128,7 +128,7 @@ class Picks(NamedTuple):
     samples: Floats
     costs: Floats
     choices: Ints
-    ways: Floats
+    hints: Hints
 
 
 class _Taken(NamedTuple):
@@ -177,12 +177,21 @@ def _joined(parts: list[Curves]) -> Curves:
     """Return the curves of all slots as one run."""
     if len(parts) == 1:
         return parts[0]
-    ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
-    offsets = [part.offsets[:-1] + end for part, end in zip(parts, ends, strict=False)]
     return Curves(
-        np.concatenate([*offsets, ends[-1:]]),
-        *(np.concatenate([part[i] for part in parts]) for i in range(1, len(parts[0]))),
+        _run([part.offsets for part in parts]),
+        np.concatenate([part.samples for part in parts]),
+        np.concatenate([part.costs for part in parts]),
+        np.concatenate([part.choices for part in parts]),
+        np.concatenate([part.ways for part in parts]),
+        _run([part.starts for part in parts]),
+        np.concatenate([part.near for part in parts]),
     )
+
+
+def _run(parts: list[Ints]) -> Ints:
+    """Return the offsets of what is cut by these, put side by side."""
+    lengths = np.concatenate([np.diff(part) for part in parts])
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _compiled(function: Any) -> Any:
