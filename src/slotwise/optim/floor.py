@@ -12,7 +12,7 @@ It serves to turn a job away without a look at single machines, and to leave out
 from __future__ import annotations
 
 import heapq
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -20,28 +20,13 @@ import numpy.typing as npt
 
 from slotwise.model.ledger import RANGES, LedgerView
 
-__all__ = ["Floors", "floors"]
+__all__ = ["floors"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _MARGIN = 1.0 - 1e-9
 """For what rounding errors may have added."""
-
-
-class Floors(NamedTuple):
-    """Lower bounds for a run of slots.
-
-    Attributes
-    ----------
-    costs : (n,) float64
-        Of a schedule that ends in each slot or before; +inf where none can.
-    rates : (n,) float64
-        Of a sample in each slot; +inf where none can be trained.
-    """
-
-    costs: Floats
-    rates: Floats
 
 
 def _compiled(function: Any) -> Any:
@@ -96,10 +81,32 @@ def _hull(samples: Floats, costs: Floats, kept: Ints) -> int:
 
 
 @_compiled
+def _cheapest(spread: Floats, rows: Ints, free: Floats) -> None:
+    """Write free grains by range, (R, B), with which nothing costs more than in any of some rows of ``spread``.
+
+    Up to each range as much is free as in the row which has the most up to there.
+    """
+    if len(rows) == 1:
+        free[:] = spread[rows[0]]
+        return
+    free[:] = 0.0
+    for row in rows:
+        for r in range(len(free)):
+            total = 0.0
+            for b in range(free.shape[1]):
+                total += spread[row, r, b]
+                free[r, b] = max(free[r, b], total)
+    for r in range(len(free)):
+        for b in range(free.shape[1] - 1, 0, -1):
+            free[r, b] -= free[r, b - 1]
+
+
+@_compiled
 def _floors(
     view: LedgerView,
     first: int,
     count: int,
+    block: int,
     samples: Floats,
     amounts: Floats,
     amount_order: Ints,
@@ -107,31 +114,36 @@ def _floors(
     log_low: Floats,
     log_ratio: Floats,
     needed: float,
-) -> tuple[Floats, Floats]:
+) -> Floats:
     window, resources = view.spread.shape[0], len(grain)
     floor_costs = np.full(count, np.inf)
-    rates = np.full(count, np.inf)
     costs = np.empty(len(samples))
     kept = np.empty(len(samples), dtype=np.int64)
     edges = np.empty((resources, RANGES))
+    free = np.empty((resources, RANGES))
     taken = [(0.0, 0.0)]
     taken.pop()
     total = 0.0
     paid = 0.0
-    for i in range(count):
-        if i == 0 or (log_low[i] != log_low[i - 1]).any() or (log_ratio[i] != log_ratio[i - 1]).any():
-            for r in range(resources):
-                for b in range(RANGES):
-                    edges[r, b] = np.exp(log_low[i, r] + log_ratio[i, r] * (b / RANGES)) * grain[r]
-        _slot_costs(view.spread[(first + i) % window], edges, amounts, amount_order, costs)
+    for begin in range(0, count, block):
+        end = min(begin + block, count)
+        if begin == 0 or (log_low[begin - 1 : end] != log_low[begin - 1]).any():
+            edges[:] = np.inf
+            for i in range(begin, end):
+                if i == begin or (log_low[i] != log_low[i - 1]).any():
+                    for r in range(resources):
+                        for b in range(RANGES):
+                            price = np.exp(log_low[i, r] + log_ratio[i, r] * (b / RANGES)) * grain[r]
+                            edges[r, b] = min(edges[r, b], price)
+        _cheapest(view.spread, np.arange(first + begin, first + end) % window, free)
+        _slot_costs(free, edges, amounts, amount_order, costs)
         trained = 0.0
         spent = 0.0
         for at in range(_hull(samples, costs, kept)):
             j = kept[at]
-            more = samples[j] - trained
-            rate = max(0.0, (costs[j] - spent) / more)
-            if at == 0:
-                rates[i] = rate * _MARGIN
+            rate = max(0.0, (costs[j] - spent) / (samples[j] - trained))
+            # The same in each slot of the block.
+            more = (samples[j] - trained) * (end - begin)
             if total >= needed and rate >= -taken[0][0]:
                 break
             heapq.heappush(taken, (-rate, more))
@@ -143,8 +155,8 @@ def _floors(
                 heapq.heappop(taken)
             trained, spent = samples[j], costs[j]
         if total >= needed:
-            floor_costs[i] = max(0.0, (paid + (total - needed) * taken[0][0]) * _MARGIN)
-    return floor_costs, rates
+            floor_costs[begin:end] = max(0.0, (paid + (total - needed) * taken[0][0]) * _MARGIN)
+    return floor_costs
 
 
 def floors(
@@ -156,8 +168,9 @@ def floors(
     log_low: Floats,
     log_ratio: Floats,
     needed: float,
-) -> Floors:
-    """Return lower bounds on what a job costs.
+    block: int = 1,
+) -> Floats:
+    """Return lower bounds on what a job costs that ends in each slot or before; +inf where none can, (n,).
 
     Parameters
     ----------
@@ -172,12 +185,16 @@ def floors(
     grain : (R,) float64
         Size of a grain in the resource's unit.
     log_low, log_ratio : (n, R) float64
-        Of the prices in ``n`` slots from ``first`` on, the ratio >= 0.
+        Of the prices in ``n`` slots from ``first`` on, the ratio >= 0; a ratio changes only where the price does.
     needed : float
         Samples of the job, > 0.
+    block : int
+        So many slots at a time are looked at as if they were all the cheapest mixture of them: sooner done, and lower.
     """
     by_samples = np.argsort(samples, kind="stable")
     amounts = np.ascontiguousarray(amounts[by_samples])
     order = np.ascontiguousarray(np.argsort(amounts, axis=0, kind="stable").T)
-    found = _floors(view, first, len(log_low), samples[by_samples], amounts, order, grain, log_low, log_ratio, needed)
-    return Floors(*found)
+    found: Floats = _floors(
+        view, first, len(log_low), block, samples[by_samples], amounts, order, grain, log_low, log_ratio, needed
+    )
+    return found

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement, Schedule
-from slotwise.optim.floor import Floors, floors
+from slotwise.optim.floor import floors
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import steady
@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 
 _NEAR = 64
 """Slots of which summaries are looked at first, or twice what the job needs if that is more."""
+_COARSE = 16
+"""Slots that are summed up at a time to see whether a job is worth a closer look."""
 _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
 MOST_STEPS = 1_000_000
@@ -122,11 +124,14 @@ class Planner:
         # Of what ends in a slot or after it, if the machines were empty then.
         later = utility - least
         near = min(len(utility), max(_NEAR, 2 * request.fewest_slots))
-        reach = _reach(request, ledger, prices, first, utility, near, later)
-        if near < len(utility) and reach[0] <= max(at_least, reach[near]):
-            # Nothing near is as good as what might come later.
-            near = len(utility)
-            reach = _reach(request, ledger, prices, first, utility, near, later)
+        for block in (_COARSE, 1) if near > _NEAR else (1,):
+            reach = _reach(request, ledger, prices, first, utility, near, later, block)
+            if near < len(utility) and reach[0] <= max(at_least, reach[near]):
+                # Nothing near is as good as what might come later.
+                near = len(utility)
+                reach = _reach(request, ledger, prices, first, utility, near, later, block)
+            if reach[0] <= at_least:
+                return None
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
         program = Program(request.needed, grid, utility, reach, at_least)
@@ -134,7 +139,7 @@ class Planner:
         while not program.done:
             if program.slots >= near and near < len(utility):
                 near = len(utility)
-                program.reach = _reach(request, ledger, prices, first, utility, near, later)
+                program.reach = _reach(request, ledger, prices, first, utility, near, later, 1)
             count = min(block, len(utility) - program.slots)
             program.advance(self.solver.curves(ledger, first + program.slots, count, request, prices))
             block = min(2 * block, _LARGEST_BLOCK)
@@ -153,23 +158,29 @@ class Planner:
         return Plan(schedule, float(request.utility[schedule.completion - request.arrival]), math.fsum(costs))
 
 
-def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count: int) -> Floors:
-    """Return what the job costs at least in ``count`` slots from the first one on."""
+def _reach(
+    request: Request,
+    ledger: Ledger,
+    prices: Prices,
+    first: int,
+    utility: Floats,
+    near: int,
+    later: Floats,
+    block: int,
+) -> Floats:
+    """Return the largest payoff of what ends in each slot or after it, by summaries of the near slots."""
+    reach = np.append(utility[:near] - _floors(request, ledger, prices, first, near, block), later[near:])
+    return np.maximum.accumulate(reach[::-1])[::-1]
+
+
+def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count: int, block: int = 1) -> Floats:
+    """Return what the job costs at least that ends in each of ``count`` slots, from the first one on, or before."""
     ask = request.ask
     most = np.where(request.held, ask.samples, 0.0).max(axis=0)
     useful = most > 0
     amounts = np.outer(ask.workers[useful], ask.worker) + np.outer(ask.servers[useful], ask.server)
     grain = ledger.cluster.grain
-    return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed)
-
-
-def _reach(
-    request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, near: int, later: Floats
-) -> Floats:
-    """Return the largest payoff of what ends in each slot or after it, by summaries of the near slots."""
-    found = _floors(request, ledger, prices, first, near)
-    reach = np.append(utility[:near] - found.costs, later[near:])
-    return np.maximum.accumulate(reach[::-1])[::-1]
+    return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed, block)
 
 
 def least_cost(request: Request, prices: Prices, first: int) -> float:

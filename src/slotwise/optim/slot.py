@@ -643,10 +643,15 @@ def _inside(
 
 
 @_compiled
-def _workers_first(listed: _Listed, ask: Ask, ranks: Ints, costs: Floats) -> None:
-    """Fill workers by A, then servers by B in what is left; ``ranks`` are places in ``by_a``."""
+def _workers_first(listed: _Listed, ask: Ask, costs: Floats) -> None:
+    """Fill workers by A, then servers by B in what is left."""
     n = len(listed.machines)
-    by_a, by_b = listed.by_a, listed.by_b
+    by_a, fits, worker_cost = listed.by_a, listed.fits, listed.worker_cost
+    free, worker, server = listed.free, ask.worker, ask.server
+    # In order of B: what a server costs, and how many have room.
+    server_cost = listed.server_cost[listed.by_b]
+    room = listed.alone[listed.by_b]
+    places = _ranks(listed.by_b)
     placed = 0
     paid = 0.0
     at = 0
@@ -654,30 +659,28 @@ def _workers_first(listed: _Listed, ask: Ask, ranks: Ints, costs: Floats) -> Non
         workers, servers = ask.workers[k], ask.servers[k]
         if k > 0 and workers < ask.workers[k - 1]:
             placed, paid, at = 0, 0.0, 0
-        while at < n and placed + listed.fits[by_a[at]] <= workers:
-            placed += listed.fits[by_a[at]]
-            paid += listed.fits[by_a[at]] * listed.worker_cost[by_a[at]]
+            room[:] = listed.alone[listed.by_b]
+        while at < n and placed + fits[by_a[at]] <= workers:
+            i = by_a[at]
+            placed += fits[i]
+            paid += fits[i] * worker_cost[i]
+            room[places[i]] = listed.beside[i]
             at += 1
         rest = workers - placed
-        if rest > 0 and at >= n:
-            continue
         cost = paid
         if rest > 0:
-            cost += rest * listed.worker_cost[by_a[at]]
+            if at >= n:
+                continue
+            i = by_a[at]
+            cost += rest * worker_cost[i]
+            room[places[i]] = _fit_beside(free[i], worker, rest, server, min(listed.alone[i], servers))
         left = servers
-        j = 0
-        while left > 0 and j < n:
-            i = by_b[j]
-            if ranks[i] < at:
-                room = listed.beside[i]
-            elif ranks[i] == at and rest > 0:
-                room = _fit_beside(listed.free[i], ask.worker, rest, ask.server, left)
-            else:
-                room = listed.alone[i]
-            here = min(room, left)
-            cost += here * listed.server_cost[i]
+        for j in range(n):
+            if left == 0:
+                break
+            here = min(room[j], left)
+            cost += here * server_cost[j]
             left -= here
-            j += 1
         if left == 0 and cost < costs[k]:
             costs[k] = cost
 
@@ -1024,10 +1027,10 @@ def _across(
     better[:] = -1.0
     if len(listed.machines) == 0:
         return
-    ranks = _ranks(listed)
-    _workers_first(listed, ask, ranks, costs)
+    _workers_first(listed, ask, costs)
     if ask.most_servers == 0:
         return
+    ranks = _ranks(listed.by_a)
     servers_at = np.empty(len(listed.machines), dtype=np.int64)
     for x in worths:
         if not _servers_first(listed, ask, ranks, x, costs, better, -1, servers_at):
@@ -1038,11 +1041,11 @@ def _across(
 
 
 @_compiled
-def _ranks(listed: _Listed) -> Ints:
-    """Return the place of each entry in ``by_a``."""
-    ranks = np.empty(len(listed.by_a), dtype=np.int64)
-    for at in range(len(ranks)):
-        ranks[listed.by_a[at]] = at
+def _ranks(order: Ints) -> Ints:
+    """Return the place of each entry in an order."""
+    ranks = np.empty(len(order), dtype=np.int64)
+    for at in range(len(order)):
+        ranks[order[at]] = at
     return ranks
 
 
@@ -1233,6 +1236,7 @@ def _costs(
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     short, worths = _short_for_all(useful, ask, memo)
     listed = _listed(view, slot, ask, memo, short.machines)
+    near: Ints = short.machines
     where[:] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
     if len(ask.samples) == 2 and not exact:
         # The whole cluster is the only domain, in the same order.
@@ -1240,10 +1244,10 @@ def _costs(
             _across(view, slot, ask, memo, useful, listed, worths, costs[1], better)
         else:
             costs[1] = np.inf
-        return short.machines
+        return near
     for level in range(1, len(ask.samples)):
         _costs_at(view, slot, level, ask, memo, useful, exact, costs[level], better)
-    return short.machines[:0]
+    return near[:0]
 
 
 @_compiled
@@ -1376,7 +1380,7 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float) -> tuple[Ints, Int
             fits = _pack(listed, ask, unknown, np.empty(len(unknown)), k)
         _fill(listed, ask, k, listed.by_a, listed.by_b, fits, workers_at, servers_at)
         return workers_at, servers_at
-    _servers_first(listed, ask, _ranks(listed), x, unknown, np.empty(len(unknown)), k, servers_at)
+    _servers_first(listed, ask, _ranks(listed.by_a), x, unknown, np.empty(len(unknown)), k, servers_at)
     left = ask.workers[k]
     for i in listed.by_a:
         if left == 0:
@@ -1414,7 +1418,9 @@ def _place(
         _look(view, slot % view.used.shape[0], machines, ask, log_low, log_ratio, memo)
         group, at = _group(ask, k)
         part = _listed(view, slot, group, memo, machines)
-        return _packed_up(part, *_place_swept(part, group, at, way))
+        workers_at, servers_at = _place_swept(part, group, at, way)
+        at_once: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
+        return at_once
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     group, at = _group(ask, k)
     costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
@@ -1444,11 +1450,12 @@ def _place(
         if way == _PACKED:
             part = _listed(view, slot, group, memo, useful.machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
-    return _packed_up(part, workers_at, servers_at)
+    found: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
+    return found
 
 
 @_compiled
-def _packed_up(listed: _Listed, workers_at: Ints, servers_at: Ints) -> tuple[Ints, Ints, Ints]:
+def _in_use(listed: _Listed, workers_at: Ints, servers_at: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the machines in use, rising, and their workers and servers."""
     used = np.flatnonzero(workers_at + servers_at)
     used = used[np.argsort(listed.machines[used])]

@@ -35,6 +35,10 @@ _ENOUGH = 1.0 - 1e-13
 """Share of the needed samples at which a sum, added up in another order, may be all of them."""
 
 
+_LOOSE, _NEARBY, _TRIES = 2.0, 0.1, 8
+"""Where a bound leaves so many times as much open as it might, so many other rates are tried, up to so much away."""
+
+
 class Program:
     """Takes the curves of a job's slots a few at a time, from its first slot on; then finds its best plan.
 
@@ -398,6 +402,42 @@ def _prospects(
     return found
 
 
+@_compiled
+def _best_prospects(
+    offsets: Ints,
+    samples: Floats,
+    costs: Floats,
+    utility: Floats,
+    bounds: Floats,
+    payoff: float,
+    needed: float,
+    rate: float,
+) -> tuple[Floats, float]:
+    """Return prospects and the rate for which they are: the given one or, where that promises much, one near it.
+
+    Any rate gives bounds. The one of the best completion can be loose for others, if several may win.
+    """
+    found = _prospects(offsets, samples, costs, utility, bounds, payoff, rate)
+    if found[0] - rate * needed - payoff <= _LOOSE * (bounds.max() - payoff):
+        return found, rate
+    # The bound is convex in the rate.
+    low, high = (1.0 - _NEARBY) * rate, (1.0 + _NEARBY) * rate
+    best = rate
+    for _ in range(_TRIES):
+        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+        one = _prospects(offsets, samples, costs, utility, bounds, payoff, left)
+        other = _prospects(offsets, samples, costs, utility, bounds, payoff, right)
+        if one[0] - left * needed < found[0] - best * needed:
+            found, best = one, left
+        if other[0] - right * needed < found[0] - best * needed:
+            found, best = other, right
+        if one[0] - left * needed < other[0] - right * needed:
+            high = right
+        else:
+            low = left
+    return found, best
+
+
 class _Steps(NamedTuple):
     """How states came about, one entry each: the entry before, its slot, and the point of its curve."""
 
@@ -431,7 +471,7 @@ def _search(
 ) -> bool:
     """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one."""
     size = needed / grid
-    prospects = _prospects(offsets, samples, costs, utility, bounds, payoff, rate)
+    prospects, rate = _best_prospects(offsets, samples, costs, utility, bounds, payoff, needed, rate)
     paid = np.full(grid, np.inf)
     delivered = np.zeros(grid)
     entry = np.full(grid, -1)
