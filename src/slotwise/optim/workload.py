@@ -457,6 +457,22 @@ def _longer(steps: _Steps) -> _Steps:
 
 
 @_compiled
+def _again(offsets: Ints, samples: Floats, costs: Floats) -> npt.NDArray[np.bool_]:
+    """Return of each slot whether its curve is that of the slot before, (slots,)."""
+    count = len(offsets) - 1
+    found = np.zeros(count, dtype=np.bool_)
+    for t in range(1, count):
+        before, begin, end = offsets[t - 1], offsets[t], offsets[t + 1]
+        if end - begin == begin - before:
+            found[t] = True
+            for j in range(end - begin):
+                if samples[before + j] != samples[begin + j] or costs[before + j] != costs[begin + j]:
+                    found[t] = False
+                    break
+    return found
+
+
+@_compiled
 def _search(
     offsets: Ints,
     samples: Floats,
@@ -469,7 +485,11 @@ def _search(
     payoff: float,
     picks: Ints,
 ) -> bool:
-    """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one."""
+    """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one.
+
+    Where a slot is like the one before, a state that was offered the same a slot ago, and passed it by, gains nothing
+    from taking it now. So along a run of such slots only new states go on.
+    """
     size = needed / grid
     prospects, rate = _best_prospects(offsets, samples, costs, utility, bounds, payoff, needed, rate)
     paid = np.full(grid, np.inf)
@@ -487,7 +507,12 @@ def _search(
     old_delivered = np.empty(grid)
     old_entry = np.empty(grid, dtype=np.int64)
     useful = np.empty(max(1, (offsets[1:] - offsets[:-1]).max()), dtype=np.int64)
+    again = _again(offsets, samples, costs)
+    written = np.full(grid, -1)
+    last_written = -1
     for t in range(len(offsets) - 1):
+        if again[t] and last_written < t - 1:
+            continue
         beyond = prospects[t + 1]
         ahead = max(utility[t] if bounds[t] > payoff else -np.inf, beyond)
         if ahead == -np.inf:
@@ -502,7 +527,7 @@ def _search(
             if paid[g] == np.inf:
                 continue
             owed = paid[g] + rate * (needed - delivered[g]) + payoff
-            if ahead - owed > cheapest:
+            if ahead - owed > cheapest and (written[g] == t - 1 or not again[t]):
                 budgets[states] = ahead - owed
                 old_paid[states], old_delivered[states], old_entry[states] = paid[g], delivered[g], entry[g]
                 most = max(most, ahead - owed)
@@ -541,6 +566,7 @@ def _search(
                 if cost < paid[target] or (cost == paid[target] and total > delivered[target]):
                     paid[target] = cost
                     delivered[target] = total
+                    written[target] = last_written = t
                     if entry[target] < start:
                         entry[target] = count
                         count += 1
