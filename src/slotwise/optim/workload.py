@@ -35,6 +35,12 @@ _ENOUGH = 1.0 - 1e-13
 """Share of the needed samples at which a sum, added up in another order, may be all of them."""
 
 
+_EFFORT = 1_000_000
+"""Choices that are tried for states, before a plan that is good enough is taken: some milliseconds."""
+
+_GOOD_ENOUGH = 1e-3
+"""Share of the utility by which such a plan may be worth less than the best one, at most."""
+
 _LOOSE, _NEARBY, _TRIES = 2.0, 0.1, 8
 """Where a bound leaves so many times as much open as it might, so many other rates are tried, up to so much away."""
 
@@ -55,6 +61,9 @@ class Program:
         win.
     at_least : float
         Payoff that a plan must beat to be of interest.
+    effort : int
+        Choices that are tried for states before a plan is taken that misses the best one by a thousandth of the utility
+        at most.
 
     Attributes
     ----------
@@ -66,12 +75,15 @@ class Program:
         As given; tighter bounds may take their place.
     """
 
-    def __init__(self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float) -> None:
+    def __init__(
+        self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float, effort: int = _EFFORT
+    ) -> None:
         self.reach = reach
         self.slots = 0
         self.done = len(utility) == 0 or bool(reach[0] <= at_least)
         self._needed = needed
         self._grid = grid
+        self._effort = effort
         self._utility = utility
         self._at_least = at_least
         self._curves: list[Curves] = []
@@ -115,7 +127,8 @@ class Program:
             payoff = max(payoff, _trim(offsets, samples, costs, utility, self._needed, picks))
         better = np.full(self.slots, -1, dtype=np.int64)
         bounds = np.concatenate(self._bounds)
-        if _search(offsets, samples, costs, utility, bounds, self._needed, self._grid, merged.rate, payoff, better):
+        given = offsets, samples, costs, utility, bounds, self._needed, self._grid, merged.rate, payoff, self._effort
+        if _search(*given, better):
             _trim(offsets, samples, costs, utility, self._needed, better)
             picks = better
         elif payoff == self._at_least:
@@ -438,24 +451,6 @@ def _best_prospects(
     return found, best
 
 
-class _Steps(NamedTuple):
-    """How states came about, one entry each: the entry before, its slot, and the point of its curve."""
-
-    before: Ints
-    slots: Ints
-    indices: Ints
-
-
-@_compiled
-def _longer(steps: _Steps) -> _Steps:
-    """Return the same with room for twice as many."""
-    return _Steps(
-        np.concatenate((steps.before, np.empty_like(steps.before))),
-        np.concatenate((steps.slots, np.empty_like(steps.slots))),
-        np.concatenate((steps.indices, np.empty_like(steps.indices))),
-    )
-
-
 @_compiled
 def _again(offsets: Ints, samples: Floats, costs: Floats) -> npt.NDArray[np.bool_]:
     """Return of each slot whether its curve is that of the slot before, (slots,)."""
@@ -483,12 +478,16 @@ def _search(
     grid: int,
     rate: float,
     payoff: float,
+    effort: int,
     picks: Ints,
 ) -> bool:
     """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one.
 
     Where a slot is like the one before, a state that was offered the same a slot ago, and passed it by, gains nothing
     from taking it now. So along a run of such slots only new states go on.
+
+    Slots that are nearly alike have many plans that are nearly as good. After ``effort`` choices the search ends if no
+    plan can be worth more than the best one so far by ``_GOOD_ENOUGH`` of the utility.
     """
     size = needed / grid
     prospects, rate = _best_prospects(offsets, samples, costs, utility, bounds, payoff, needed, rate)
@@ -498,7 +497,8 @@ def _search(
     paid[0] = 0.0
     # States may be anywhere up to this one.
     top = 0
-    steps = _Steps(np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64))
+    # How states came about: for each entry the one before, its slot, and the point of its curve.
+    before, slots, indices = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     count = 0
     final = -1
     # The states before the slot.
@@ -506,13 +506,18 @@ def _search(
     old_paid = np.empty(grid)
     old_delivered = np.empty(grid)
     old_entry = np.empty(grid, dtype=np.int64)
-    useful = np.empty(max(1, (offsets[1:] - offsets[:-1]).max()), dtype=np.int64)
+    most_points = (offsets[1:] - offsets[:-1]).max()
+    useful, useful_strays = np.empty(most_points, dtype=np.int64), np.empty(most_points)
+    useful_samples, useful_costs = np.empty(most_points), np.empty(most_points)
     again = _again(offsets, samples, costs)
     written = np.full(grid, -1)
     last_written = -1
+    best = bounds.max()
     for t in range(len(offsets) - 1):
         if again[t] and last_written < t - 1:
             continue
+        if effort < 0 and best - payoff <= _GOOD_ENOUGH * utility[0]:
+            break
         beyond = prospects[t + 1]
         ahead = max(utility[t] if bounds[t] > payoff else -np.inf, beyond)
         if ahead == -np.inf:
@@ -537,29 +542,33 @@ def _search(
                 paid[g] = np.inf
         choices = 0
         for j in range(begin, end):
-            if costs[j] - rate * samples[j] < most:
-                useful[choices] = j
+            stray = costs[j] - rate * samples[j]
+            if stray < most:
+                useful[choices], useful_strays[choices] = j - begin, stray
+                useful_samples[choices], useful_costs[choices] = samples[j], costs[j]
                 choices += 1
+        if count + states * choices > len(before):
+            more = np.empty(count + states * choices, dtype=np.int64)
+            before, slots = np.concatenate((before, more)), np.concatenate((slots, more))
+            indices = np.concatenate((indices, more))
+        effort -= states * choices
         start = count
         limit = utility[t] - payoff
         for i in range(states):
             for c in range(choices):
-                j = useful[c]
-                cost = old_paid[i] + costs[j]
+                cost = old_paid[i] + useful_costs[c]
                 if cost >= limit:
                     # Utility never rises.
                     break
-                if costs[j] - rate * samples[j] >= budgets[i]:
+                if useful_strays[c] >= budgets[i]:
                     continue
-                total = old_delivered[i] + samples[j]
-                if count == len(steps.before):
-                    steps = _longer(steps)
+                total = old_delivered[i] + useful_samples[c]
                 if total >= needed:
                     # Later choices cost more.
                     payoff = utility[t] - cost
                     limit = cost
                     final = count
-                    steps.before[count], steps.slots[count], steps.indices[count] = old_entry[i], t, j - begin
+                    before[count], slots[count], indices[count] = old_entry[i], t, useful[c]
                     count += 1
                     break
                 target = min(int(total / size), grid - 1)
@@ -571,10 +580,10 @@ def _search(
                         entry[target] = count
                         count += 1
                     at = entry[target]
-                    steps.before[at], steps.slots[at], steps.indices[at] = old_entry[i], t, j - begin
+                    before[at], slots[at], indices[at] = old_entry[i], t, useful[c]
                     top = max(top, target)
     at = final
     while at >= 0:
-        picks[steps.slots[at]] = steps.indices[at]
-        at = steps.before[at]
+        picks[slots[at]] = indices[at]
+        at = before[at]
     return final >= 0
