@@ -35,12 +35,6 @@ _ENOUGH = 1.0 - 1e-13
 """Share of the needed samples at which a sum, added up in another order, may be all of them."""
 
 
-_EFFORT = 1_000_000
-"""Choices that are tried for states, before a plan that is good enough is taken: some milliseconds."""
-
-_GOOD_ENOUGH = 1e-3
-"""Share of the utility by which such a plan may be worth less than the best one, at most."""
-
 _LOOSE, _NEARBY, _TRIES = 2.0, 0.1, 8
 """Where a bound leaves so many times as much open as it might, so many other rates are tried, up to so much away."""
 
@@ -61,9 +55,6 @@ class Program:
         win.
     at_least : float
         Payoff that a plan must beat to be of interest.
-    effort : int
-        Choices that are tried for states before a plan is taken that misses the best one by a thousandth of the utility
-        at most.
 
     Attributes
     ----------
@@ -75,15 +66,12 @@ class Program:
         As given; tighter bounds may take their place.
     """
 
-    def __init__(
-        self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float, effort: int = _EFFORT
-    ) -> None:
+    def __init__(self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float) -> None:
         self.reach = reach
         self.slots = 0
         self.done = len(utility) == 0 or bool(reach[0] <= at_least)
         self._needed = needed
         self._grid = grid
-        self._effort = effort
         self._utility = utility
         self._at_least = at_least
         self._curves: list[Curves] = []
@@ -127,8 +115,7 @@ class Program:
             payoff = max(payoff, _trim(offsets, samples, costs, utility, self._needed, picks))
         better = np.full(self.slots, -1, dtype=np.int64)
         bounds = np.concatenate(self._bounds)
-        given = offsets, samples, costs, utility, bounds, self._needed, self._grid, merged.rate, payoff, self._effort
-        if _search(*given, better):
+        if _search(offsets, samples, costs, utility, bounds, self._needed, self._grid, merged.rate, payoff, better):
             _trim(offsets, samples, costs, utility, self._needed, better)
             picks = better
         elif payoff == self._at_least:
@@ -478,16 +465,12 @@ def _search(
     grid: int,
     rate: float,
     payoff: float,
-    effort: int,
     picks: Ints,
 ) -> bool:
     """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one.
 
     Where a slot is like the one before, a state that was offered the same a slot ago, and passed it by, gains nothing
     from taking it now. So along a run of such slots only new states go on.
-
-    Slots that are nearly alike have many plans that are nearly as good. After ``effort`` choices the search ends if no
-    plan can be worth more than the best one so far by ``_GOOD_ENOUGH`` of the utility.
     """
     size = needed / grid
     prospects, rate = _best_prospects(offsets, samples, costs, utility, bounds, payoff, needed, rate)
@@ -512,12 +495,9 @@ def _search(
     again = _again(offsets, samples, costs)
     written = np.full(grid, -1)
     last_written = -1
-    best = bounds.max()
     for t in range(len(offsets) - 1):
         if again[t] and last_written < t - 1:
             continue
-        if effort < 0 and best - payoff <= _GOOD_ENOUGH * utility[0]:
-            break
         beyond = prospects[t + 1]
         ahead = max(utility[t] if bounds[t] > payoff else -np.inf, beyond)
         if ahead == -np.inf:
@@ -551,7 +531,6 @@ def _search(
             more = np.empty(count + states * choices, dtype=np.int64)
             before, slots = np.concatenate((before, more)), np.concatenate((slots, more))
             indices = np.concatenate((indices, more))
-        effort -= states * choices
         start = count
         limit = utility[t] - payoff
         for i in range(states):
