@@ -71,6 +71,9 @@ class Scheduler:
         self._requests: dict[str, Request] = {}
         self._remaining: dict[str, float] = {}
         self._running: dict[str, Placement] = {}
+        # What a policy that places slot by slot has placed, and what it takes.
+        self._kept: dict[str, Placement] = {}
+        self._held = Ledger(cluster, 1)
         self._seen: set[str] = set()
         self._schedules: dict[str, Schedule] = {}
         self._agenda: dict[int, dict[str, Placement]] = {}
@@ -86,6 +89,8 @@ class Scheduler:
             remaining=self._remaining,
             running=self._running,
             planned={},
+            kept=self._kept,
+            held=self._held,
         )
 
     @property
@@ -135,7 +140,9 @@ class Scheduler:
             case MachineJoined(slot, machine):
                 if machine not in self._lost:
                     raise SlotwiseError(f"slot {slot}: machine {machine!r} is not lost")
-                self._ledger.join(self._lost.pop(machine))
+                index = self._lost.pop(machine)
+                self._ledger.join(index)
+                self._held.join(index)
                 return []
 
     def _known(self, job_id: str, event: Event) -> None:
@@ -239,8 +246,7 @@ class Scheduler:
                     f"policy {self.policy.name!r}: place must return a mapping of job ids to placements, got {answer!r}"
                 )
             placed = dict(answer)
-            if placed != self.state.planned:
-                self._check_all(placed, slot)
+            self._keep({} if placed == self.state.planned else placed, slot)
         except Exception:
             self.state.slot, self.state.planned = due, planned
             raise
@@ -256,27 +262,39 @@ class Scheduler:
         self.state.slot = slot + 1
         return commands
 
-    def _check_all(self, placed: Mapping[str, Placement], slot: int) -> None:
-        """Refuse what a policy places beyond capacity; what was committed at arrival was checked then."""
-        used = np.zeros_like(self._ledger.view.capacity)
-        for job_id, placement in placed.items():
+    def _keep(self, placed: Mapping[str, Placement], slot: int) -> None:
+        """Hold what a policy places slot by slot, all or nothing; what was committed at arrival was checked then."""
+        fresh = {job_id: placement for job_id, placement in placed.items() if self._kept.get(job_id) != placement}
+        for job_id, placement in fresh.items():
             if job_id not in self._jobs:
                 raise SlotwiseError(f"policy {self.policy.name!r}: slot {slot}: places {job_id!r}, which is not active")
             self._check(job_id, placement, slot)
-            ask = self._requests[job_id].ask
-            machines = list(placement.machines)
-            used[machines] += np.outer(placement.workers, ask.worker) + np.outer(placement.servers, ask.server)
-        over = np.argwhere(used > self._ledger.view.capacity)
-        if len(over):
-            machine, resource = over[0]
-            cluster = self.state.cluster
-            raise SlotwiseError(
-                f"policy {self.policy.name!r}: slot {slot}: machine {cluster.names[machine]!r} would hold more "
-                f"{cluster.resources[resource]} than it has"
-            )
+        before = dict(self._kept)
+        for job_id in [job_id for job_id in before if job_id in fresh or job_id not in placed]:
+            self._let_go(job_id)
+        try:
+            for job_id, placement in fresh.items():
+                self._take(job_id, placement)
+        except Overcommitted as error:
+            for job_id in [job_id for job_id in self._kept if before.get(job_id) != self._kept[job_id]]:
+                self._let_go(job_id)
+            for job_id in before.keys() - self._kept.keys():
+                self._take(job_id, before[job_id])
+            raise Overcommitted(f"policy {self.policy.name!r}: slot {slot}: {error}") from None
+
+    def _take(self, job_id: str, placement: Placement) -> None:
+        ask = self._requests[job_id].ask
+        self._held.commit([0], [placement], ask.worker, ask.server)
+        self._kept[job_id] = placement
+
+    def _let_go(self, job_id: str) -> None:
+        ask = self._requests[job_id].ask
+        self._held.release([0], [self._kept.pop(job_id)], ask.worker, ask.server)
 
     def _forget(self, job_id: str, free_from: int) -> None:
         self._release(job_id, free_from)
+        if job_id in self._kept:
+            self._let_go(job_id)
         for table in (self._jobs, self._requests, self._remaining, self._running):
             table.pop(job_id, None)
 
@@ -309,6 +327,9 @@ class Scheduler:
         ]
         for job_id in hit:
             self._release(job_id, self.state.slot)
+        for job_id in [job_id for job_id, placement in self._kept.items() if index in placement.machines]:
+            self._let_go(job_id)
+        self._held.lose(index)
         self._ledger.lose(index)
         self._lost[machine] = index
         commands: list[Command] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -177,6 +178,13 @@ class Ledger:
     def join(self, machine: int) -> None:
         """Give a lost machine back."""
         self._set_capacity(machine, self.cluster.grains[machine])
+
+    def copy(self) -> Ledger:
+        """Return one with the same content that changes by itself."""
+        other = copy.copy(self)
+        changing = ("used", "capacity", "touched", "counts", "flags", "spread")
+        other.view = self.view._replace(**{name: getattr(self.view, name).copy() for name in changing})
+        return other
 
     def recount(self) -> None:
         """Derive ``view.spread`` anew from what is used."""

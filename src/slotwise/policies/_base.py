@@ -43,6 +43,11 @@ class State:
         Where jobs ran in the slot before, if they have not finished.
     planned : mapping of str to Placement
         What was committed for ``slot``.
+    kept : mapping of str to Placement
+        What a policy that places slot by slot has placed before, of jobs that have not finished and on machines that
+        are not lost.
+    held : Ledger
+        What that takes, in a ledger of one slot.
     """
 
     cluster: Cluster
@@ -54,6 +59,8 @@ class State:
     remaining: Mapping[str, float]
     running: Mapping[str, Placement]
     planned: Mapping[str, Placement]
+    kept: Mapping[str, Placement]
+    held: Ledger
 
     @property
     def active(self) -> tuple[Job, ...]:
@@ -64,6 +71,11 @@ class State:
     def free(self) -> Free:
         """All machines, empty, for a policy that places slot by slot: a new one at each call."""
         return Free(self.cluster, self.ledger.view.capacity, self.requests)
+
+    @property
+    def rest(self) -> Free:
+        """What jobs leave that stay where they are (``kept``): a new one at each call."""
+        return Free.beside(self.held, self.requests)
 
 
 class Policy(abc.ABC):

@@ -41,8 +41,16 @@ class Free:
         self._ledger = Ledger(cluster, 1)
         for machine in np.flatnonzero((capacity != cluster.grains).any(axis=1)):
             self._ledger.lose(int(machine))
-        resources = len(cluster.resources)
-        self._prices = Prices(-np.log(cluster.mean_capacity * resources), np.full(resources, -1.0))
+        self._prices = _packing_prices(cluster)
+
+    @classmethod
+    def beside(cls, held: Ledger, requests: Mapping[str, Request]) -> Free:
+        """Return what a ledger of one slot leaves; the ledger itself stays as it is."""
+        free = cls.__new__(cls)
+        free._requests = requests
+        free._ledger = held.copy()
+        free._prices = _packing_prices(held.cluster)
+        return free
 
     def fixed_choice(self, job: Job) -> int:
         """Return the configuration that a job of fixed size runs with (see the function of that name)."""
@@ -65,6 +73,12 @@ class Free:
             return None
         placement = Placement.on(*sweep_place(self._ledger.view, 0, ask, int(levels[0]), self._prices))
         return placement if self.hold(job_id, placement) else None
+
+
+def _packing_prices(cluster: Cluster) -> Prices:
+    """Return prices that fall with use."""
+    resources = len(cluster.resources)
+    return Prices(-np.log(cluster.mean_capacity * resources), np.full(resources, -1.0))
 
 
 def fixed_choice(job: Job, request: Request) -> int:

@@ -26,8 +26,8 @@ class Fifo(Policy):
 
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Keep what runs; then start jobs from the head of the queue."""
-        free = state.free
-        placed = {job_id: placement for job_id, placement in state.running.items() if free.hold(job_id, placement)}
+        free = state.rest
+        placed = dict(state.kept)
         for job in state.active:
             if job.id in placed:
                 continue

@@ -14,8 +14,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.events import Admit, Reject
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
-from slotwise.model.schedule import Placement, Reason, Schedule
-from slotwise.optim.request import Request
+from slotwise.model.schedule import Reason, Schedule
 
 __all__ = ["JobRecord", "Recorder", "Run"]
 
@@ -191,6 +190,7 @@ class Recorder:
     seed: int
     _records: dict[str, JobRecord] = field(default_factory=dict)
     _used: Floats | None = None
+    """(R,) grains, summed over slots."""
     _times: list[float] = field(default_factory=list)
 
     def arrived(self, job: Job) -> None:
@@ -214,15 +214,16 @@ class Recorder:
         if seconds is not None:
             self._times.append(seconds)
 
-    def trained(self, slot: int, job_id: str, placement: Placement, request: Request) -> None:
-        """Note that a job ran in a slot."""
+    def trained(self, slot: int, job_id: str, *, alone: bool) -> None:
+        """Note that a job ran in a slot, and whether on one machine."""
         record = self._records[job_id]
         record.started = slot if record.started is None else record.started
         record.active_slots += 1
-        record.colocated_slots += len(placement.machines) == 1
-        if self._used is None:
-            self._used = np.zeros(len(self.cluster.resources))
-        self._used += placement.total_workers * request.ask.worker + placement.total_servers * request.ask.server
+        record.colocated_slots += alone
+
+    def used(self, grains: Floats) -> None:
+        """Note what all jobs took in a slot, (R,)."""
+        self._used = grains + (0.0 if self._used is None else self._used)
 
     def completed(self, slot: int, job_id: str, utility: float) -> None:
         """Note that a job finished, and what that earned."""

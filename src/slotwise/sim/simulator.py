@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from slotwise.errors import InvalidInput
 from slotwise.events import (
@@ -141,6 +145,21 @@ def warm_up(policy: str, slot_solver: str = "sweep") -> None:
     simulate(policy, cluster, jobs, horizon=4, slot_seconds=10.0, slot_solver=slot_solver)
 
 
+@dataclass(slots=True)
+class _Active:
+    """An admitted job that has not finished: how much it has trained, and how it runs now."""
+
+    request: Request
+    restart_seconds: float
+    trained: float = 0.0
+    samples: float = 0.0
+    """In a slot, where it is now."""
+    grains: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """(R,) what it takes there."""
+    alone: bool = False
+    """Whether that is one machine."""
+
+
 class _World:
     """What the simulator knows of the jobs that run: where, and how much is left."""
 
@@ -151,22 +170,25 @@ class _World:
         self.recorder = Recorder(policy.name, cluster, horizon, slot_seconds, seed)
         self._commits = isinstance(policy, CommitAtArrival)
         self._slot_seconds = slot_seconds
-        self._jobs: dict[str, Job] = {}
-        self._requests: dict[str, Request] = {}
-        self._trained: dict[str, float] = {}
-        self._running: dict[str, Placement] = {}
+        self._active: dict[str, _Active] = {}
+        self._running: dict[str, _Active] = {}
         self._moved: set[str] = set()
+        # Whole numbers, so that sums are exact.
+        self._grains = np.zeros(len(cluster.resources))
         self._log = log
 
     def _handle(self, event: Event) -> tuple[list[Command], float]:
         begin = time.perf_counter()
+        commands = self._tell(event)
+        return commands, time.perf_counter() - begin
+
+    def _tell(self, event: Event) -> list[Command]:
         commands = self.scheduler.handle(event)
-        seconds = time.perf_counter() - begin
         if self._log is not None:
             self._log(event)
             for command in commands:
                 self._log(command)
-        return commands, seconds
+        return commands
 
     def arrive(self, job: Job) -> None:
         """Submit a job and note the answer."""
@@ -175,9 +197,7 @@ class _World:
         for command in commands:
             match command:
                 case Admit():
-                    self._jobs[job.id] = job
-                    self._requests[job.id] = self.scheduler.request(job.id)
-                    self._trained[job.id] = 0.0
+                    self._active[job.id] = _Active(self.scheduler.request(job.id), job.restart_seconds)
                     self.recorder.admitted(
                         command, self.scheduler.schedules.get(job.id), seconds if self._commits else None
                     )
@@ -196,30 +216,43 @@ class _World:
         for command in commands:
             match command:
                 case Launch(_, job_id, placement) | Resize(_, job_id, placement):
-                    self._running[job_id] = placement
+                    self._start(job_id, placement)
                     self._moved.add(job_id)
                 case Stop(_, job_id):
-                    del self._running[job_id]
+                    self._stop(job_id)
                 case _:
                     pass
         finished = []
-        for job_id, placement in self._running.items():
-            request = self._requests[job_id]
-            samples = request.samples(placement) * self._speedup(job_id)
-            self._trained[job_id] += samples
-            self.recorder.trained(slot, job_id, placement, request)
-            self._handle(Progressed(slot, job_id, samples))
-            if self._trained[job_id] >= request.needed:
+        for job_id, active in self._running.items():
+            samples = active.samples
+            if active.restart_seconds > 0.0 and job_id not in self._moved:
+                # Plans charge the restart in every slot; it is really lost only where the placement changed.
+                samples *= self._slot_seconds / (self._slot_seconds - active.restart_seconds)
+            active.trained += samples
+            self.recorder.trained(slot, job_id, alone=active.alone)
+            self._tell(Progressed(slot, job_id, samples))
+            if active.trained >= active.request.needed:
                 finished.append(job_id)
+        self.recorder.used(self._grains)
         for job_id in finished:
-            request = self._requests[job_id]
+            request = self._active[job_id].request
             self.recorder.completed(slot, job_id, float(request.utility[slot - request.arrival]))
-            del self._running[job_id]
-            self._handle(JobCompleted(slot, job_id))
+            self._stop(job_id)
+            del self._active[job_id]
+            self._tell(JobCompleted(slot, job_id))
 
-    def _speedup(self, job_id: str) -> float:
-        """Plans charge the restart in every slot; it is really lost only where the placement changed."""
-        lost = self._jobs[job_id].restart_seconds
-        if lost == 0.0 or job_id in self._moved:
-            return 1.0
-        return self._slot_seconds / (self._slot_seconds - lost)
+    def _start(self, job_id: str, placement: Placement) -> None:
+        """Let a job run there from now on."""
+        active = self._active[job_id]
+        if job_id in self._running:
+            self._grains -= active.grains
+        ask = active.request.ask
+        active.samples = active.request.samples(placement)
+        active.grains = placement.total_workers * ask.worker + placement.total_servers * ask.server
+        active.alone = len(placement.machines) == 1
+        self._grains += active.grains
+        self._running[job_id] = active
+
+    def _stop(self, job_id: str) -> None:
+        """Let a job rest."""
+        self._grains -= self._running.pop(job_id).grains
