@@ -125,6 +125,7 @@ class Surveyor:
         self.cluster = cluster
         self.slot_seconds = slot_seconds
         self._empty = Ledger(cluster, 1)
+        self._kinds: Floats = np.unique(cluster.grains, axis=0)
         self._mean: Floats = cluster.mean_capacity
         # On an empty cluster all that counts is what fits; any positive prices do.
         self._flat = Prices(-np.log(self._mean * len(self._mean)), np.zeros(len(self._mean)))
@@ -134,7 +135,9 @@ class Surveyor:
         grain = self.cluster.grain
         worker, server = (grains(self.cluster.vector(d), grain) for d in (job.worker_demand, job.server_demand))
         full = job.configurations(self.cluster.locality, self.slot_seconds)
-        detail = self._misfit(job, has_servers=bool(full.servers[0])) or self._nowhere(job)
+        demands = (worker, server) if full.servers[0] else (worker,)
+        detail = "" if self._fits(job, demands) else self._misfit(job, has_servers=len(demands) > 1)
+        detail = detail or self._nowhere(job)
         ask = Ask.of(full, worker, server, grain)
         held = np.zeros(full.samples.shape, dtype=np.bool_)
         if not detail:
@@ -147,8 +150,9 @@ class Surveyor:
         most = 0.0
         if held.any():
             some: npt.NDArray[np.bool_] = np.asarray(held.any(axis=0))
-            full, held = full.only(some), held[:, some]
-            ask = Ask.of(full, worker, server, grain)
+            if not some.all():
+                full, held = full.only(some), held[:, some]
+                ask = Ask.of(full, worker, server, grain)
             most = float(np.where(held, ask.samples, 0.0).max())
         slots = job.workload * (1.0 - TOLERANCE) / most if most > 0 else np.inf
         fewest = max(1, int(np.ceil(slots))) if slots < _ENDLESS else _ENDLESS
@@ -222,6 +226,15 @@ class Surveyor:
         if job.domain is None or job.domain in self.cluster.levels:
             return ""
         return f"must stay within one {job.domain}, the cluster has the levels {', '.join(self.cluster.levels)}"
+
+    def _fits(self, job: Job, demands: tuple[Floats, ...]) -> bool:
+        """Whether there is a machine for each of these grains, and the cluster has all that the job names."""
+        named = (job.worker_demand, job.server_demand)[: len(demands)]
+        if any(
+            amount > 0 and resource not in self.cluster.resources for each in named for resource, amount in each.items()
+        ):
+            return False
+        return all(bool((demand <= self._kinds).all(axis=1).any()) for demand in demands)
 
     def _misfit(self, job: Job, *, has_servers: bool) -> str:
         """Say which resource of one worker or one server is more than any machine has, '' if none is."""

@@ -44,6 +44,7 @@ __all__ = [
     "steady",
     "sweep_costs",
     "sweep_curves",
+    "sweep_fit",
     "sweep_place",
     "sweep_places",
 ]
@@ -1463,6 +1464,27 @@ def _in_use(listed: _Listed, workers_at: Ints, servers_at: Ints) -> tuple[Ints, 
 
 
 @_compiled
+def _fit_in(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats) -> tuple[Ints, Ints, Ints]:
+    """Place the only configuration of a job at the lowest level at which it fits; nothing if it does not."""
+    memo = _memo(view)
+    costs, better = np.empty(ask.samples.shape), np.full(1, np.nan)
+    where = np.empty(1, dtype=np.int64)
+    near = _costs(view, slot, ask, log_low[0], log_ratio[0], False, memo, costs, where, better)
+    for level in range(len(costs)):
+        if costs[level, 0] < np.inf:
+            way = np.nan
+            if level == 0:
+                way = where[0]
+            elif level == len(costs) - 1:
+                way = better[0]
+            found: tuple[Ints, Ints, Ints] = _place(
+                view, slot, ask, level, log_low[0], log_ratio[0], False, way, near.astype(np.int32), memo
+            )
+            return found
+    return where[:0], where[:0], where[:0]
+
+
+@_compiled
 def _places(
     view: LedgerView,
     slots: Ints,
@@ -1606,6 +1628,15 @@ def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Pric
 def sweep_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, hints: Hints, prices: Prices) -> Places:
     """Return where the choices of some slots, rising, are; ``hints`` is what their curves say."""
     return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), False, hints))
+
+
+def sweep_fit(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Ints, Ints, Ints]:
+    """Return machines, workers and servers of a job of one configuration, see ``one``, in the lowest domain it fits.
+
+    They are empty where it does not fit.
+    """
+    machines, workers, servers = _fit_in(view, slot, ask, *prices.rows(slot, 1))
+    return machines, workers, servers
 
 
 def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:

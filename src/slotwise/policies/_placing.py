@@ -14,7 +14,7 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import one, sweep_costs, sweep_place
+from slotwise.optim.slot import one, sweep_fit
 
 __all__ = ["Free", "fixed_choice", "pack"]
 
@@ -68,10 +68,9 @@ class Free:
     def fit(self, job_id: str, choice: int) -> Placement | None:
         """Place a job's configuration (index into its ``ask``) and take what it needs; None if it does not fit."""
         ask = one(self._requests[job_id].ask, choice)
-        levels = np.flatnonzero(np.isfinite(sweep_costs(self._ledger.view, 0, ask, self._prices)[:, 0]))
-        if len(levels) == 0:
+        placement = Placement.on(*sweep_fit(self._ledger.view, 0, ask, self._prices))
+        if not placement.machines:
             return None
-        placement = Placement.on(*sweep_place(self._ledger.view, 0, ask, int(levels[0]), self._prices))
         return placement if self.hold(job_id, placement) else None
 
 
