@@ -238,7 +238,7 @@ _SCRIPT = """
 import json
 from slotwise.events import record
 from tests.builders import HOUR, POLICIES, drawn, play
-cluster, jobs = drawn(80, 20, 15, 8)
+cluster, jobs = drawn(80, 20, 15, 7)
 for name in POLICIES:
     run, log = play(name, cluster, jobs, 15, prices="learnt", slot_seconds=HOUR, seed=3)
     for item in log:
