@@ -144,7 +144,7 @@ def test_sweeps_of_wide_clusters_equal_the_twins(begin: int) -> None:
                     layout = tuple(zip(*(x.tolist() for x in placed), strict=True))
                     # Sweeps that cost the same to the last bits may win either way.
                     assert layout in {each.layout for each in swept if each.cost <= best * (1 + 1e-11)}, seed
-    assert left_out > 4
+    assert left_out > 0
 
 
 @pytest.mark.parametrize("begin", range(1000, 1300, 100))
