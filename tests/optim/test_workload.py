@@ -211,6 +211,15 @@ def test_equal_payoffs_go_to_the_earliest_completion() -> None:
     assert (found.payoff, found.completion) == (3.0, 0)
 
 
+@pytest.mark.parametrize("cost", [0.010000000000000004, 0.1, 0.3, 1.7])
+@pytest.mark.parametrize("needed", [180.0, 180.0 * (1 - 1e-11)])
+def test_equal_slots_are_no_better_for_the_rounding_of_their_payoff(cost: float, needed: float) -> None:
+    """5 - (5 - 0.03) is a little more than 0.03."""
+    slots = [[Point(60.0, cost), Point(120.0, 2 * cost), Point(180.0, 3 * cost)]] * 3
+    for utility in (5.0, 7.3, 1000.0):
+        assert solved(slots, needed, 5000, np.full(3, utility)).picks == ((0, 2),)
+
+
 def test_search_ends_when_later_utility_cannot_win() -> None:
     slots = [[Point(1.0, 1.0)]] + [[Point(1.0, 0.1)]] * 50
     utility = np.array([9.0] + [8.0] * 50)

@@ -516,13 +516,12 @@ def _search(
                 useful[choices] = j
                 choices += 1
         start = count
-        limit = utility[t] - payoff
         for i in range(states):
             for c in range(choices):
                 j = useful[c]
                 cost = old_paid[i] + costs[j]
-                if cost >= limit:
-                    # Utility never rises.
+                if utility[t] - cost <= payoff:
+                    # Utility never rises. Not against utility - payoff: that may be a little more than what was paid.
                     break
                 if costs[j] - rate * samples[j] >= budgets[i]:
                     continue
@@ -532,7 +531,6 @@ def _search(
                 if total >= needed:
                     # Later choices cost more.
                     payoff = utility[t] - cost
-                    limit = cost
                     final = count
                     steps.before[count], steps.slots[count], steps.indices[count] = old_entry[i], t, j - begin
                     count += 1
