@@ -42,6 +42,7 @@ __all__ = [
     "survey",
     "tight_case",
     "tiny_cluster",
+    "wide_case",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -365,6 +366,53 @@ def tight_case(seed: int) -> SlotCase:
     configurations = Configurations(workers[chosen], servers[chosen], np.stack([2.0 * outside, outside]))
     ask = Ask.of(configurations, grains(worker, cluster.grain), grains(server, cluster.grain), cluster.grain)
     return SlotCase(ledger, ask, _random_prices(rng, resources))
+
+
+def wide_case(seed: int, slots: int = 1) -> SlotCase:
+    """A slot, or a few that differ a little, of 40 to 120 machines, most of which the job does not need.
+
+    Machines are of one to six classes, none, some or nearly all of them used, sometimes alike; a third has racks.
+    Prices may be lower in near slots. Some jobs have no servers, some choose freely, some are larger than the cluster.
+    """
+    rng = np.random.default_rng([seed, 14])
+    resources, machines = int(rng.integers(1, 4)), int(rng.integers(40, 121))
+    kinds = rng.integers(3, 17, size=(int(rng.integers(1, 7)), resources)).astype(np.float64)
+    if len(kinds) > 2:
+        kinds[0, 0] = 0.0
+    racks = None
+    if rng.random() < 0.35:
+        racks = np.unique(np.sort(rng.integers(0, 3, machines)), return_inverse=True)[1].tolist()
+    rows = [tuple(row) for row in kinds[rng.integers(0, len(kinds), machines)].tolist()]
+    bandwidth = (6250.0, 625.0) if racks is None else (6250.0, float(rng.choice([625.0, 2500.0, 6250.0])), 625.0)
+    cluster = cluster_of(*rows, bandwidth=bandwidth, racks=racks)
+    ledger = Ledger(cluster, slots)
+    busy, alike = float(rng.choice([0.0, 0.4, 0.95])), rng.random() < 0.4
+    for machine in range(machines):
+        for slot in range(slots):
+            # Some use lasts for all slots, some is of one slot.
+            if rng.random() < (busy if slot == 0 else 0.1):
+                share = rng.choice([0.25, 0.5, 1.0], size=1) if alike else rng.random(resources)
+                used = np.floor((ledger.view.capacity[machine] - ledger.used(slot)[machine]) * share)
+                for later in range(slot, slots if rng.random() < 0.5 else slot + 1):
+                    load(ledger, later, machine, np.minimum(used, ledger.free(later)[machine]))
+    most = int(rng.choice([1, 3, 8, 8, 12]))
+    worker = np.where(rng.random(resources) < 0.2, 0.0, rng.integers(1, 7, resources))
+    server = np.where(rng.random(resources) < 0.3, 0.0, rng.integers(1, 7, resources))
+    if not worker.any():
+        worker[0] = 2.0
+    levels = len(cluster.levels)
+    form = rng.random()
+    if form < 0.4:
+        chosen = _free_choice(rng, most, levels)
+    else:
+        gamma = float(rng.choice([0.7, 1.0, 2.0, 4.0]))
+        speed: SpeedModel = PaperSpeed(1.0, 5.0, gamma) if form < 0.8 else AllReduceSpeed(1.0, 0.1)
+        job = job_of(worker=tuple(worker.tolist()), batch_size=most, speed=speed)
+        chosen = job.configurations(cluster.locality, SLOT_SECONDS)
+    ask = Ask.of(chosen, grains(worker, cluster.grain), grains(server, cluster.grain), cluster.grain)
+    prices = _random_prices(rng, resources)
+    relief = np.sort(rng.uniform(-1.0, 0.0, int(rng.integers(0, slots + 1))))
+    return SlotCase(ledger, ask, Prices(prices.log_low, prices.log_ratio, 0, relief))
 
 
 _PAPER_CAPACITY = (36.0, 99.0, 306.0, 135.0)

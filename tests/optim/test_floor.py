@@ -12,7 +12,7 @@ from tests.optim import twins
 
 from slotwise.model.ledger import RANGES, Ledger
 from slotwise.optim import planner as planner_module
-from slotwise.optim.floor import Floors
+from slotwise.optim.floor import floors
 from slotwise.optim.planner import Planner, _floors
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
@@ -50,6 +50,18 @@ def least_by_slot(request: Request, ledger: Ledger, prices: Prices) -> list[floa
     return found
 
 
+def rate_of(request: Request, ledger: Ledger, prices: Prices, slot: int) -> float:
+    """What a sample costs at least in a slot: the floor of a job that is done with the least configuration there."""
+    ask = request.ask
+    most = np.where(request.held, ask.samples, 0.0).max(axis=0)
+    amounts = np.outer(ask.workers, ask.worker) + np.outer(ask.servers, ask.server)
+    useful = most > 0
+    needed = float(most[useful].min())
+    grain = ledger.cluster.grain
+    found = floors(ledger.view, slot, most[useful], amounts[useful], grain, *prices.rows(slot, 1), needed)
+    return float(found[0]) / needed
+
+
 @pytest.mark.parametrize("seed", CASES)
 def test_no_schedule_and_no_sample_costs_less(seed: int) -> None:
     case = tiny(seed)
@@ -57,13 +69,17 @@ def test_no_schedule_and_no_sample_costs_less(seed: int) -> None:
         return
     request, ledger, prices = case
     found = _floors(request, ledger, prices, 0, ledger.end)
-    for floor, least in zip(found.costs, least_by_slot(request, ledger, prices), strict=True):
+    least_costs = least_by_slot(request, ledger, prices)
+    for floor, least in zip(found, least_costs, strict=True):
         assert floor <= least * (1 + 1e-12)
+    for block in (2, 3):
+        coarse = _floors(request, ledger, prices, 0, ledger.end, block)
+        assert (coarse <= found * (1 + 1e-12)).all()
     for slot in range(ledger.end):
         costs = exact_costs(ledger.view, slot, request.ask, prices)
         useful = request.ask.samples > 0
         rates = costs[useful] / request.ask.samples[useful]
-        assert found.rates[slot] <= rates.min() * (1 + 1e-12)
+        assert rate_of(request, ledger, prices, slot) <= rates.min() * (1 + 1e-12)
 
 
 def twin(request: Request, ledger: Ledger, prices: Prices, slot: int) -> Floats:
@@ -91,14 +107,62 @@ def test_rates_are_those_of_the_plain_twin(seed: int) -> None:
         return
     request, ledger, prices = case
     most = np.where(request.held, request.ask.samples, 0.0).max(axis=0)
-    found = _floors(request, ledger, prices, 0, ledger.end)
     for slot in range(ledger.end):
         wanted = (twin(request, ledger, prices, slot)[most > 0] / most[most > 0]).min()
-        assert found.rates[slot] == pytest.approx(wanted, rel=1e-8)
+        assert rate_of(request, ledger, prices, slot) == pytest.approx(wanted, rel=1e-8)
 
 
-def nothing_known(request: Request, ledger: Ledger, prices: Prices, first: int, count: int) -> Floors:
-    return Floors(np.zeros(count), np.zeros(count))
+def paper_case(seed: int, slots: int) -> tuple[Request, Ledger, Prices] | None:
+    """Slots as in the paper's experiments, loaded at random; prices may be lower in near slots."""
+    rng = np.random.default_rng([seed, 73])
+    ledger = paper_ledger(rng, machines=12, slots=slots, without_gpu=0.25)
+    request = survey(paper_job(rng, slots=max(8, slots)), ledger.cluster, max(8, slots))
+    relief = np.sort(rng.uniform(-3.0, 0.0, int(rng.integers(0, slots))))
+    prices = Prices(rng.uniform(-6.0, 0.0, 4), rng.uniform(1.0, 8.0, 4), 0, relief)
+    return None if request.reason is not None else (request, ledger, prices)
+
+
+@pytest.mark.parametrize("block", [2, 5, 16, 64])
+def test_slots_that_are_bounded_together_cost_no_more_than_one_by_one(block: int) -> None:
+    below = 0
+    for seed in range(40):
+        case = paper_case(seed, 37)
+        if case is None:
+            continue
+        request, ledger, prices = case
+        found = _floors(request, ledger, prices, 0, 37)
+        coarse = _floors(request, ledger, prices, 0, 37, block)
+        assert (coarse <= found * (1 + 1e-12)).all(), seed
+        assert (coarse[np.isfinite(found)] > 0).all(), seed
+        assert (found[1:] <= found[:-1]).all(), seed
+        below += int((coarse < found * (1 - 1e-6)).sum())
+    assert below > 0
+
+
+@pytest.mark.parametrize("block", [2, 5, 16, 64])
+def test_equal_slots_cost_as_much_together_as_one_by_one(block: int) -> None:
+    for seed in range(40):
+        case = paper_case(seed, 1)
+        if case is None:
+            continue
+        request, ledger, prices = case
+        ask, grain = request.ask, ledger.cluster.grain
+        most = np.where(request.held, ask.samples, 0.0).max(axis=0)
+        useful = most > 0
+        amounts = (np.outer(ask.workers, ask.worker) + np.outer(ask.servers, ask.server))[useful]
+        low, ratio = (np.repeat(part, 37, axis=0) for part in prices.rows(0, 1))
+        # The window is one slot, so that the summary of each of the 37 is the same.
+        one, many = (
+            floors(ledger.view, 0, most[useful], amounts, grain, low, ratio, 5.5 * request.most_samples, size)
+            for size in (1, block)
+        )
+        # Where a block ends, all of its slots have been seen one by one too.
+        ends = np.minimum(np.arange(37) // block * block + block, 37) - 1
+        assert np.allclose(many, one[ends], rtol=1e-9, atol=0.0), seed
+
+
+def nothing_known(request: Request, ledger: Ledger, prices: Prices, first: int, count: int, block: int = 1) -> Floats:
+    return np.zeros(count)
 
 
 @pytest.mark.parametrize("seed", range(60))

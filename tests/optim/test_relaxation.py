@@ -224,7 +224,9 @@ def test_what_it_places_fits_and_costs_what_its_curve_says(gain: str | float) ->
             for at in range(curves.offsets[slot], curves.offsets[slot + 1]):
                 choice = int(curves.choices[at])
                 level, k = divmod(choice, len(request.ask.workers))
-                placement = reference.place(ledger, slot, request, choice, prices)
+                hints = curves.hints(np.array([slot]), np.array([at]))
+                places = reference.places(ledger, np.array([slot]), request, np.array([choice]), hints, prices)
+                placement = places.at(0)
                 assert (placement.total_workers, placement.total_servers) == (
                     request.ask.workers[k],
                     request.ask.servers[k],

@@ -35,6 +35,8 @@ __all__ = [
     "listing",
     "price",
     "program",
+    "rounded",
+    "rounded_picks",
     "sweeps",
     "trim",
 ]
@@ -313,6 +315,54 @@ def program(curves: list[list[Point]], needed: float, grid: int, utility: Floats
         if grid in states and utility[slot] - states[grid][0] > best.payoff:
             best = Best(float(utility[slot]) - states[grid][0], slot, states[grid][2])
     return best
+
+
+def _segments(curves: list[list[Point]]) -> list[tuple[float, int, int, float]]:
+    """(rate, slot, index, samples) of the edges of each slot's lower convex hull with (0, 0), the cheapest first."""
+    found = []
+    for slot, points in enumerate(curves):
+        corner, at = Point(0.0, 0.0), -1
+        while at + 1 < len(points):
+            ahead = range(at + 1, len(points))
+            slopes = {j: (points[j].cost - corner.cost) / (points[j].samples - corner.samples) for j in ahead}
+            # Of what is on one line the furthest.
+            at = max(j for j in ahead if slopes[j] <= min(slopes.values()))
+            found.append((slopes[at], slot, at, points[at].samples - corner.samples))
+            corner = points[at]
+    return sorted(found)
+
+
+def rounded_picks(curves: list[list[Point]], needed: float) -> list[tuple[int, int]] | None:
+    """The cheapest segments of all slots until they train the workload, the last one whole; None if all are not enough.
+
+    These are (slot, index) of the furthest corner that is taken in each slot.
+    """
+    taken: dict[int, int] = {}
+    total: list[float] = []
+    for _, slot, index, samples in _segments(curves):
+        if math.fsum(total) >= needed:
+            break
+        total.append(samples)
+        taken[slot] = index
+    return sorted(taken.items()) if math.fsum(total) >= needed * (1 - 1e-13) else None
+
+
+def rounded(curves: list[list[Point]], needed: float, utility: Floats) -> Best:
+    """The best completion of the rounded relaxation, by what it costs before it is trimmed; then trimmed."""
+    best, chosen = -INF, None
+    for slot in range(len(curves)):
+        picks = rounded_picks(curves[: slot + 1], needed)
+        if picks is not None:
+            payoff = float(utility[slot]) - math.fsum(curves[t][i].cost for t, i in picks)
+            if payoff > best + 1e-12:
+                best, chosen = payoff, picks
+    if chosen is None:
+        return Best(-INF, -1, ())
+    left = trim([(slot, curves[slot], index) for slot, index in chosen], needed)
+    if sum(curves[slot][index].samples for slot, index in left) < needed:
+        return Best(-INF, -1, ())
+    payoff = float(utility[left[-1][0]]) - math.fsum(curves[slot][index].cost for slot, index in left)
+    return Best(payoff, left[-1][0], tuple(left))
 
 
 def trim(picks: list[tuple[int, list[Point], int]], needed: float) -> list[tuple[int, int]]:

@@ -238,7 +238,7 @@ _SCRIPT = """
 import json
 from slotwise.events import record
 from tests.builders import HOUR, POLICIES, drawn, play
-cluster, jobs = drawn(80, 20, 15, 8)
+cluster, jobs = drawn(80, 20, 15, 12)
 for name in POLICIES:
     run, log = play(name, cluster, jobs, 15, prices="learnt", slot_seconds=HOUR, seed=3)
     for item in log:
@@ -255,7 +255,7 @@ def test_two_processes_write_identical_event_logs() -> None:
         subprocess.Popen(
             [sys.executable, "-W", "error", "-c", _SCRIPT],
             cwd=root,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

@@ -532,12 +532,11 @@ def _search(
             before, slots = np.concatenate((before, more)), np.concatenate((slots, more))
             indices = np.concatenate((indices, more))
         start = count
-        limit = utility[t] - payoff
         for i in range(states):
             for c in range(choices):
                 cost = old_paid[i] + useful_costs[c]
-                if cost >= limit:
-                    # Utility never rises.
+                if utility[t] - cost <= payoff:
+                    # Utility never rises. Not against utility - payoff: that may be a little more than what was paid.
                     break
                 if useful_strays[c] >= budgets[i]:
                     continue
@@ -545,7 +544,6 @@ def _search(
                 if total >= needed:
                     # Later choices cost more.
                     payoff = utility[t] - cost
-                    limit = cost
                     final = count
                     before[count], slots[count], indices[count] = old_entry[i], t, useful[c]
                     count += 1
