@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from slotwise.model.cluster import Cluster
+from slotwise.model.cluster import Cluster, Machine
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
+from slotwise.model.speed import AllReduceSpeed, FittedSpeed, PaperSpeed
 from slotwise.model.utility import Sigmoid
 from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import Learnt, Prices
@@ -29,7 +30,34 @@ LOAD = 0.7
 JOBS = 40
 
 
-def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
+def in_racks(cluster: Cluster, size: int = 20) -> Cluster:
+    """Put machines into racks, the links of which are half as fast as those inside a machine."""
+    machines = [
+        Machine(name, dict(zip(cluster.resources, row.tolist(), strict=True)), {"rack": f"r{m // size:05d}"})
+        for m, (name, row) in enumerate(zip(cluster.names, cluster.capacity, strict=True))
+    ]
+    inside, between = cluster.bandwidth
+    return Cluster.of(machines, (inside, inside / 2, between), ("machine", "rack", "cluster"))
+
+
+def as_kind(job: Job, kind: str) -> Job:
+    """Give a job of the paper's workload another speed model."""
+    speed = job.speed
+    assert isinstance(speed, PaperSpeed)
+    if kind == "all-reduce":
+        return replace(job, speed=AllReduceSpeed(speed.seconds_per_sample, speed.gradient_mb))
+    if kind == "fitted":
+        # ResNet-50 of the DL2 table (docs/fitting.md), any workers and servers of what was measured.
+        fitted = FittedSpeed(0.3873, 0.004518, 0.4326, 0.0, 0.009747, bandwidth=625.0)
+        rate = fitted.samples_per_second(np.array([12]), np.array([12]), 32, 625.0)[0]
+        most = float(speed.samples_per_second(np.array([12]), np.array([12]), 32, 625.0)[0])
+        return replace(
+            job, speed=fitted, batch_size=32, max_workers=12, max_servers=23, workload=job.workload * rate / most
+        )
+    return job
+
+
+def loaded(machines: int, horizon: int, kind: str = "paper") -> tuple[Ledger, list[Request], Prices]:
     """Fill a cluster to a mean load of 0.7 in every slot, and draw jobs whose workloads are stretched to the horizon.
 
     Every machine has a share of all its resources in use that stays for four slots, from Beta(1.4, 0.6): some are
@@ -38,7 +66,7 @@ def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
     """
     workload = synthetic.paper(JOBS, machines, 20, seed=0)
     assert workload.cluster is not None
-    cluster: Cluster = workload.cluster
+    cluster: Cluster = in_racks(workload.cluster) if kind == "racks" else workload.cluster
     ledger = Ledger(cluster, horizon)
     rng = np.random.default_rng(0)
     drawn = rng.beta(2 * LOAD, 2 * (1 - LOAD), size=(horizon // 4 + 2, machines))
@@ -51,7 +79,7 @@ def loaded(machines: int, horizon: int) -> tuple[Ledger, list[Request], Prices]:
     ledger.view.flags[:] = True
     ledger.recount()
     surveyor = Surveyor(cluster, workload.slot_seconds)
-    surveyed = [surveyor.survey(stretched(job, horizon / 20), horizon) for job in workload.jobs]
+    surveyed = [surveyor.survey(stretched(as_kind(job, kind), horizon / 20), horizon) for job in workload.jobs]
     requests = [request for request in surveyed if request.reason is None]
     learnt = Learnt(cluster)
     # As if they had come over the whole horizon: the base price is that of a cluster which has been open all the time.
@@ -79,9 +107,12 @@ def test_pass(benchmark: BenchmarkFixture, machines: int, horizon: int) -> None:
     benchmark(lambda: prices @ np.ones(4))
 
 
+@pytest.mark.parametrize("kind", ["paper", "all-reduce", "fitted", "racks"])
 @pytest.mark.parametrize(("machines", "horizon"), SIZES)
-def test_decision(benchmark: BenchmarkFixture, capsys: pytest.CaptureFixture[str], machines: int, horizon: int) -> None:
-    ledger, requests, prices = loaded(machines, horizon)
+def test_decision(
+    benchmark: BenchmarkFixture, capsys: pytest.CaptureFixture[str], machines: int, horizon: int, kind: str
+) -> None:
+    ledger, requests, prices = loaded(machines, horizon, kind)
     planner = Planner()
     tensor = np.random.default_rng(0).random((horizon, machines, 4))
     demand = np.ones(4)
@@ -97,7 +128,7 @@ def test_decision(benchmark: BenchmarkFixture, capsys: pytest.CaptureFixture[str
     with capsys.disabled():
         median, tail = np.quantile(decisions, [0.5, 0.99])
         print(
-            f"\n{machines} machines x {horizon} slots at load {LOAD}: a pass takes {1e3 * one:.3f} ms\n"
+            f"\n{machines} machines x {horizon} slots at load {LOAD}, {kind}: a pass takes {1e3 * one:.3f} ms\n"
             f"  {len(requests)} jobs, of which {admitted} pay: a decision takes {1e3 * median:.2f} ms in the median, "
             f"{1e3 * tail:.2f} ms at p99\n  in passes: {median / one:.1f} and {tail / one:.1f}"
         )

@@ -50,8 +50,8 @@ def main() -> None:
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     summary = run.summary()
     print(
-        f"{given.policy}, {given.jobs} jobs on {given.machines} machines in {given.horizon} slots, load {given.load:g}: "
-        f"{seconds:.1f} s, {after:.0f} MiB at most, {before:.0f} MiB before it began\n"
+        f"{given.policy}, {given.jobs} jobs on {given.machines} machines in {given.horizon} slots, "
+        f"load {given.load:g}: {seconds:.1f} s, {after:.0f} MiB at most, {before:.0f} MiB before it began\n"
         f"  {summary['admitted']} admitted, {summary['completed']} completed, utility {summary['total_utility']:.0f}"
     )
     times = 1e3 * run.decision_times

@@ -156,8 +156,17 @@ class Ledger:
         amounts = np.outer(np.array(workers), worker) + np.outer(np.array(servers), server)
         bad = _apply_entries(self.view, np.array(rows), np.array(machines), amounts, sign)
         if bad >= 0:
-            name = self.cluster.names[machines[bad]]
-            raise Overcommitted(f"machine {name!r} would hold more than its capacity (or less than nothing)")
+            machine = machines[bad]
+            # What comes before it in the list would be there already.
+            sums = np.zeros(len(worker))
+            for row, other, amount in zip(rows[: bad + 1], machines[: bad + 1], amounts[: bad + 1], strict=True):
+                if (row, other) == (rows[bad], machine):
+                    sums += sign * amount
+            after = self.view.used[rows[bad], machine] + sums
+            worst = int(np.argmax(np.where(after < 0, np.inf, after - self.view.capacity[machine])))
+            resource = self.cluster.resources[worst]
+            what = f"less {resource} than nothing" if after[worst] < 0 else f"more {resource} than it has"
+            raise Overcommitted(f"machine {self.cluster.names[machine]!r} would hold {what}")
 
     def advance(self, slot: int) -> None:
         """Drop what lies before ``slot``; if rolling, as many slots open at the far end."""

@@ -133,7 +133,7 @@ class Curves(NamedTuple):
     choices : (total,) int64
         level * K + k, as in ``Ask.order``.
     ways : (total,) float64
-        How each was found, so that it need not be looked for again to be placed: the machine that is cheapest alone, or
+        How each was found, so that it need not be looked for again to be placed: the domain that is the cheapest, or
         which sweep won across the whole cluster; nan where that is not known.
     starts : (n + 1,) int64
         The i-th slot's part of ``near`` is ``starts[i] ... starts[i + 1] - 1``.
@@ -1121,9 +1121,16 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
         for i in range(end - begin):
             # More room than the job can use is no better.
             room[domain[i] - start] = min(room[domain[i] - start] + memo.fits[machines[i]], most)
-        # By room, then by domain; stable, so that what was sorted by inner domains stays so.
-        order = order[np.argsort(domain[order], kind="mergesort")]
-        order = order[np.argsort(-room[domain[order] - start], kind="mergesort")]
+        # By room, then by domain; within each as they are.
+        sizes = np.bincount(domain - start, minlength=len(room))
+        at = np.empty(len(room), dtype=np.int64)
+        turns = np.argsort(-room, kind="mergesort")
+        at[turns] = np.cumsum(sizes[turns]) - sizes[turns]
+        placed = np.empty_like(order)
+        for i in order:
+            placed[at[domain[i] - start]] = i
+            at[domain[i] - start] += 1
+        order = placed
     return _Useful(machines[order], weights[order])
 
 
@@ -1138,6 +1145,70 @@ def _end(view: LedgerView, level: int, machines: Ints, begin: int) -> int:
 
 
 @_compiled
+def _may_pay(ask: Ask, memo: _Memo, machines: Ints, limits: Floats) -> bool:
+    """Whether any configuration may cost less than its limit, if all of it cost as on the cheapest machine."""
+    a, b = np.inf, np.inf
+    room = 0
+    for machine in machines:
+        if memo.fits[machine] > 0:
+            a = min(a, memo.worker_cost[machine])
+            room += memo.fits[machine]
+        if memo.losses[machine] >= 0:
+            b = min(b, memo.server_cost[machine])
+    for k in range(len(limits)):
+        workers, servers = ask.workers[k], ask.servers[k]
+        if workers <= room and a * workers + (b * servers if servers > 0 else 0.0) < limits[k]:
+            return True
+    return False
+
+
+@_compiled
+def _domain_floor(view: LedgerView, row: int, ask: Ask, memo: _Memo, machines: Ints, floor: Floats) -> None:
+    """Write what each configuration costs at least on these machines, +inf where they have too little of something.
+
+    Workers go by A and servers by B, as if neither was in the way of the other.
+    """
+    resources = len(ask.worker)
+    worker, server, most_servers = ask.worker, ask.server, ask.most_servers
+    used, capacity = view.used, view.capacity
+    n = len(machines)
+    fits, alone = memo.fits[machines], np.zeros(n, dtype=np.int64)
+    total, free = np.zeros(resources), np.empty(resources)
+    for i in range(n):
+        for r in range(resources):
+            free[r] = capacity[machines[i], r] - used[row, machines[i], r]
+            total[r] += free[r]
+        if memo.losses[machines[i]] >= 0:
+            alone[i] = _fit(free, server, most_servers)
+    a, b = memo.worker_cost[machines], memo.server_cost[machines]
+    # Servers come in rising numbers, workers nearly so.
+    by_a, by_b = _order(a), _order(b)
+    placed, paid, at = 0, 0.0, 0
+    servers_placed, servers_paid, servers_at = 0, 0.0, 0
+    for k in range(len(floor)):
+        workers, servers = ask.workers[k], ask.servers[k]
+        if workers < placed:
+            placed, paid, at = 0, 0.0, 0
+        while at < n and placed + fits[by_a[at]] <= workers:
+            placed += fits[by_a[at]]
+            paid += fits[by_a[at]] * a[by_a[at]]
+            at += 1
+        while servers_at < n and servers_placed + alone[by_b[servers_at]] <= servers:
+            servers_placed += alone[by_b[servers_at]]
+            servers_paid += alone[by_b[servers_at]] * b[by_b[servers_at]]
+            servers_at += 1
+        cost = paid + servers_paid
+        if placed < workers:
+            cost += (workers - placed) * a[by_a[at]] if at < n else np.inf
+        if servers_placed < servers:
+            cost += (servers - servers_placed) * b[by_b[servers_at]] if servers_at < n else np.inf
+        for r in range(resources):
+            if workers * worker[r] + servers * server[r] > total[r]:
+                cost = np.inf
+        floor[k] = cost * (1.0 - _EQUAL)
+
+
+@_compiled
 def _costs_at(
     view: LedgerView,
     slot: int,
@@ -1146,37 +1217,73 @@ def _costs_at(
     memo: _Memo,
     useful: _Useful,
     exact: bool,
+    lower: Floats,
     costs: Floats,
     better: Floats,
-) -> Ints:
-    """Write the least cost of each configuration at a level above the machine; return where its domain begins.
+) -> tuple[Ints, Ints]:
+    """Write the least cost of each configuration at a level above the machine; return which domain has it.
 
-    That is a place in ``useful``. ``better`` is as in ``_across`` for the last domain, which is the only one at the
-    highest level.
+    Domains that cannot be cheaper for any configuration, nor than the cost ``lower`` at a level below, are not looked
+    at. ``better`` is as in ``_across`` for the last domain looked at, and so are the machines that are returned: sweeps
+    get to no others. At the highest level there is only one.
     """
     costs[:] = np.inf
     where = np.full(len(costs), -1)
-    if not ask.useful[level]:
-        return where
-    here = np.empty(len(costs))
+    machines = useful.machines
+    near: Ints = machines[:0]
+    if not ask.useful[level] or len(machines) == 0:
+        return where, near
+    starts = np.empty(len(machines) + 1, dtype=np.int64)
+    count = 0
     begin = 0
-    while begin < len(useful.machines):
-        end = _end(view, level, useful.machines, begin)
+    while begin < len(machines):
+        end = _end(view, level, machines, begin)
         # What one machine holds is there already, at the level of the machine.
         if end > begin + 1 or useful.weights[begin] > 1 or level == len(ask.samples) - 1:
-            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
-            if exact:
-                _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
-            else:
-                short, worths = _short_for_all(part, ask, memo)
-                listed = _listed(view, slot, ask, memo, short.machines)
-                _across(view, slot, ask, memo, part, listed, worths, here, better)
-            for k in range(len(costs)):
-                if here[k] < costs[k]:
-                    costs[k] = here[k]
-                    where[k] = begin
+            starts[count] = begin
+            count += 1
         begin = end
-    return where
+    floors = np.zeros((count, len(costs)))
+    turns: Ints = np.arange(count)
+    if count > 1:
+        leads = np.zeros(count, dtype=np.int64)
+        for i in range(count):
+            end = _end(view, level, machines, starts[i])
+            if _may_pay(ask, memo, machines[starts[i] : end], lower):
+                _domain_floor(view, slot % view.used.shape[0], ask, memo, machines[starts[i] : end], floors[i])
+            else:
+                floors[i] = np.inf
+        for k in range(len(costs)):
+            leads[np.argmin(floors[:, k])] += 1
+        # Those first that are likely to be the cheapest.
+        turns = np.argsort(-leads, kind="mergesort")
+    here = np.empty(len(costs))
+    for i in turns:
+        begin = starts[i]
+        domain = view.domains[level][machines[begin]]
+        hopeful = False
+        for k in range(len(costs)):
+            floor = floors[i, k]
+            if floor < lower[k] and (floor < costs[k] or (floor == costs[k] and domain < where[k])):
+                hopeful = True
+                break
+        if not hopeful:
+            continue
+        end = _end(view, level, machines, begin)
+        part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
+        if exact:
+            _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
+        else:
+            short, worths = _short_for_all(part, ask, memo)
+            near = short.machines
+            listed = _listed(view, slot, ask, memo, near)
+            _across(view, slot, ask, memo, part, listed, worths, here, better)
+        for k in range(len(costs)):
+            # Of equal domains the first.
+            if here[k] < costs[k] or (here[k] == costs[k] and here[k] < np.inf and domain < where[k]):
+                costs[k] = here[k]
+                where[k] = domain
+    return where, near
 
 
 @_compiled
@@ -1208,11 +1315,7 @@ def _curve(
     choices[:kept] = choices[:kept][::-1].copy()
     top = costs.size - len(better)
     for i in range(kept):
-        ways[i] = np.nan
-        if choices[i] < len(where):
-            ways[i] = where[choices[i]]
-        elif choices[i] >= top:
-            ways[i] = better[choices[i] - top]
+        ways[i] = better[choices[i] - top] if choices[i] >= top else where.reshape(-1)[choices[i]]
     return kept
 
 
@@ -1225,20 +1328,21 @@ def _costs(
     log_ratio: Floats,
     exact: bool,
     memo: _Memo,
+    all_of_them: bool,
     costs: Floats,
     where: Ints,
     better: Floats,
 ) -> Ints:
-    """Write the least cost of each configuration at each level, (L, K).
+    """Write the least cost of each configuration at each level, (L, K); unless ``all_of_them``, of what may be useful.
 
-    Also which machine is the cheapest alone, and what won at the highest level, (K,) each. Returned are the machines
-    that sweeps across the whole cluster get to; none where that is not known.
+    Also which domain has it at each level, and what won at the highest one, (K,). Returned are the machines that sweeps
+    across the whole cluster get to; none where that is not known.
     """
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     short, worths = _short_for_all(useful, ask, memo)
     listed = _listed(view, slot, ask, memo, short.machines)
     near: Ints = short.machines
-    where[:] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
+    where[0] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
     if len(ask.samples) == 2 and not exact:
         # The whole cluster is the only domain, in the same order.
         if ask.useful[1]:
@@ -1246,16 +1350,31 @@ def _costs(
         else:
             costs[1] = np.inf
         return near
-    for level in range(1, len(ask.samples)):
-        _costs_at(view, slot, level, ask, memo, useful, exact, costs[level], better)
-    return near[:0]
+    top = len(ask.samples) - 1
+    unlimited = np.full(len(ask.workers), np.inf)
+    where[top], near = _costs_at(view, slot, top, ask, memo, useful, exact, unlimited, costs[top], better)
+    limits = np.full(ask.samples.shape, np.inf)
+    if not all_of_them:
+        # What trains as much across the whole cluster for less keeps a configuration off the curve.
+        least = np.inf
+        for choice in ask.order[::-1]:
+            level, k = choice // len(ask.workers), choice % len(ask.workers)
+            limits[level, k] = least
+            if level == top:
+                least = min(least, costs[top, k])
+    unknown = better.copy()
+    for level in range(1, top):
+        limits[level] = np.minimum(limits[level], costs[level - 1])
+        where[level], _ = _costs_at(view, slot, level, ask, memo, useful, exact, limits[level], costs[level], unknown)
+        limits[min(level + 1, top)] = np.minimum(limits[min(level + 1, top)], limits[level])
+    return near
 
 
 @_compiled
 def _slot_costs(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool) -> Floats:
     costs, better = np.empty(ask.samples.shape), np.empty(len(ask.workers))
-    where = np.empty(len(ask.workers), dtype=np.int64)
-    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, _memo(view), costs, where, better)
+    where = np.empty(ask.samples.shape, dtype=np.int64)
+    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, _memo(view), True, costs, where, better)
     return costs
 
 
@@ -1279,14 +1398,14 @@ def _curves(
     choices = np.empty(count * most, dtype=np.int64)
     ways = np.empty(count * most)
     costs = np.empty(ask.samples.shape)
-    where, better = np.empty(len(ask.workers), dtype=np.int64), np.full(len(ask.workers), np.nan)
+    where, better = np.empty(ask.samples.shape, dtype=np.int64), np.full(len(ask.workers), np.nan)
     starts = np.zeros(count + 1, dtype=np.int64)
     near = np.empty(count * _LONGEST_HINT, dtype=np.int32)
     memo = _memo(view)
     for i in range(count):
         if i > 0 and _differ(log_low, log_ratio, i):
             _forget(memo)
-        listed = _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, memo, costs, where, better)
+        listed = _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, memo, False, costs, where, better)
         at = offsets[i]
         offsets[i + 1] = at + _curve(ask, costs, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:])
         starts[i + 1] = starts[i]
@@ -1414,7 +1533,8 @@ def _place(
     level, k = choice // len(ask.workers), choice % len(ask.workers)
     if level == 0 and not np.isnan(way):
         return np.array([int(way)]), ask.workers[k : k + 1], ask.servers[k : k + 1]
-    if len(near) > 0 and way >= -1.0:
+    top = len(ask.samples) - 1
+    if level == top and len(near) > 0 and way >= -1.0:
         machines = near.astype(np.int64)
         _look(view, slot % view.used.shape[0], machines, ask, log_low, log_ratio, memo)
         group, at = _group(ask, k)
@@ -1431,9 +1551,15 @@ def _place(
         where = _inside(view, slot, group, memo, useful.machines, listed, short.cutoff, costs)
         return where[at : at + 1], ask.workers[k : k + 1], ask.servers[k : k + 1]
     begin, end = 0, len(useful.machines)
-    if level < len(ask.samples) - 1:
-        begin = _costs_at(view, slot, level, group, memo, useful, exact, costs, better)[at]
+    if level < top:
+        domains = np.full(len(costs), int(way) if not np.isnan(way) else -1)
+        if np.isnan(way):
+            lower = np.full(len(costs), np.inf)
+            domains = _costs_at(view, slot, level, group, memo, useful, exact, lower, costs, better)[0]
+        begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
         end = _end(view, level, useful.machines, begin)
+        # Which sweep won there is to be found out.
+        way = np.nan
     useful = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
     if exact:
         part = _listed(view, slot, ask, memo, useful.machines)
@@ -1468,20 +1594,16 @@ def _fit_in(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
     """Place the only configuration of a job at the lowest level at which it fits; nothing if it does not."""
     memo = _memo(view)
     costs, better = np.empty(ask.samples.shape), np.full(1, np.nan)
-    where = np.empty(1, dtype=np.int64)
-    near = _costs(view, slot, ask, log_low[0], log_ratio[0], False, memo, costs, where, better)
+    where = np.empty(ask.samples.shape, dtype=np.int64)
+    near = _costs(view, slot, ask, log_low[0], log_ratio[0], False, memo, True, costs, where, better)
     for level in range(len(costs)):
         if costs[level, 0] < np.inf:
-            way = np.nan
-            if level == 0:
-                way = where[0]
-            elif level == len(costs) - 1:
-                way = better[0]
+            way = better[0] if level == len(costs) - 1 else float(where[level, 0])
             found: tuple[Ints, Ints, Ints] = _place(
                 view, slot, ask, level, log_low[0], log_ratio[0], False, way, near.astype(np.int32), memo
             )
             return found
-    return where[:0], where[:0], where[:0]
+    return near[:0], near[:0], near[:0]
 
 
 @_compiled
@@ -1672,6 +1794,6 @@ def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
     """
     most = ask.samples.size
     samples, least_costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
-    where, better = np.empty(len(ask.workers), dtype=np.int64), np.empty(len(ask.workers))
+    where, better = np.empty(ask.samples.shape, dtype=np.int64), np.empty(len(ask.workers))
     kept = _curve(ask, costs, where, better, samples, least_costs, choices, np.empty(most))
     return samples[:kept], least_costs[:kept], choices[:kept]
