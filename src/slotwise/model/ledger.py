@@ -165,7 +165,7 @@ class Ledger:
             after = self.view.used[rows[bad], machine] + sums
             worst = int(np.argmax(np.where(after < 0, np.inf, after - self.view.capacity[machine])))
             resource = self.cluster.resources[worst]
-            what = f"less {resource} than nothing" if after[worst] < 0 else f"more {resource} than it has"
+            what = f"less than nothing ({resource})" if after[worst] < 0 else f"more {resource} than it has"
             raise Overcommitted(f"machine {self.cluster.names[machine]!r} would hold {what}")
 
     def advance(self, slot: int) -> None:

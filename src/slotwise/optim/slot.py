@@ -1127,9 +1127,9 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
         turns = np.argsort(-room, kind="mergesort")
         at[turns] = np.cumsum(sizes[turns]) - sizes[turns]
         placed = np.empty_like(order)
-        for i in order:
-            placed[at[domain[i] - start]] = i
-            at[domain[i] - start] += 1
+        for entry in order:
+            placed[at[domain[entry] - start]] = entry
+            at[domain[entry] - start] += 1
         order = placed
     return _Useful(machines[order], weights[order])
 
