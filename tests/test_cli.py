@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests.optim.certificate import recompute
 
-from slotwise.cli import main
+from slotwise.cli import main, output
 from slotwise.cli.source import load
 from slotwise.workloads.synthetic import paper
 
@@ -474,3 +474,20 @@ def test_bad_options_of_the_reference_are_one_line(
 ) -> None:
     assert says in refused(capsys, *PAPER, "--solver", "reference", *arguments)
     assert "goes with --solver reference, got it with --solver sweep" in refused(capsys, *PAPER, *arguments)
+
+
+def test_what_takes_long_is_said_once_where_no_terminal_shows_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with kernels that have to be compiled."""
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    with output.working("loading kernels"):
+        deadline = time.monotonic() + 60.0
+        said = ""
+        while not said and time.monotonic() < deadline:
+            said = capsys.readouterr().err
+    assert said == "slotwise: loading kernels ...\n"
+    monkeypatch.setattr(output, "PATIENCE", 3600.0)
+    with output.working("loading kernels"):
+        pass
+    assert capsys.readouterr().err == ""

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import IO, TYPE_CHECKING
 
 from slotwise.errors import InvalidInput
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from slotwise.events import Command, Event
 
 __all__ = ["event_log", "progress", "whole_file", "working"]
+
+PATIENCE = 5.0
+"""Seconds after which something is said that takes longer than it mostly does."""
 
 
 @contextmanager
@@ -81,9 +85,15 @@ def event_log(path: Path, reads: Sequence[str | None]) -> Iterator[Callable[[Eve
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """Say what is being done, in a terminal, while it is."""
+    """Say what is being done: in a terminal while it is, elsewhere once if it takes long."""
     if not sys.stderr.isatty():
-        yield
+        patience = Timer(PATIENCE, lambda: print(f"slotwise: {label} ...", file=sys.stderr, flush=True))
+        patience.daemon = True
+        patience.start()
+        try:
+            yield
+        finally:
+            patience.cancel()
         return
     from rich.console import Console
 

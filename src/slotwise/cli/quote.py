@@ -58,7 +58,7 @@ def quote(
         chosen = _with(chosen, workers)
     from slotwise.quotation import quote as ask
 
-    with working("planning"):
+    with working("planning (kernels are compiled once, then cached)"):
         found = ask(
             chosen,
             where,

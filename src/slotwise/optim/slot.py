@@ -62,7 +62,7 @@ _LONGEST_HINT = 256
 """Machines of a slot that are noted for placing, at most."""
 
 _FEW = 32
-"""Machines of which none is left out: it would not be worth the search."""
+"""Machines of which none is left out, and that are sorted by insertion: more would not be worth it."""
 
 _LARGEST_BUCKET = 32
 """Costs that may fall into one bucket of a sort, before another way of sorting is taken."""
@@ -415,6 +415,14 @@ def _order(costs: Floats) -> Ints:
     count = len(costs)
     order = np.empty(count, dtype=np.int64)
     if count == 0:
+        return order
+    if count <= _FEW:
+        for i in range(count):
+            j = i - 1
+            while j >= 0 and costs[order[j]] > costs[i]:
+                order[j + 1] = order[j]
+                j -= 1
+            order[j + 1] = i
         return order
     # The bits of numbers that are not negative rise as they do.
     bits = costs.view(np.int64)
@@ -1243,32 +1251,31 @@ def _costs_at(
             starts[count] = begin
             count += 1
         begin = end
-    floors = np.zeros((count, len(costs)))
+    starts[count] = len(machines)
     turns: Ints = np.arange(count)
     if count > 1:
-        leads = np.zeros(count, dtype=np.int64)
-        for i in range(count):
-            end = _end(view, level, machines, starts[i])
-            if _may_pay(ask, memo, machines[starts[i] : end], lower):
-                _domain_floor(view, slot % view.used.shape[0], ask, memo, machines[starts[i] : end], floors[i])
-            else:
-                floors[i] = np.inf
-        for k in range(len(costs)):
-            leads[np.argmin(floors[:, k])] += 1
         # Those first that are likely to be the cheapest.
-        turns = np.argsort(-leads, kind="mergesort")
-    here = np.empty(len(costs))
+        least_a = np.full(count, np.inf)
+        for i in range(count):
+            for machine in machines[starts[i] : starts[i + 1]]:
+                if memo.fits[machine] > 0:
+                    least_a[i] = min(least_a[i], memo.worker_cost[machine])
+        turns = np.argsort(least_a, kind="mergesort")
+    here, floor = np.empty(len(costs)), np.zeros(len(costs))
+    limits = lower.copy()
     for i in turns:
         begin = starts[i]
         domain = view.domains[level][machines[begin]]
-        hopeful = False
-        for k in range(len(costs)):
-            floor = floors[i, k]
-            if floor < lower[k] and (floor < costs[k] or (floor == costs[k] and domain < where[k])):
-                hopeful = True
-                break
-        if not hopeful:
-            continue
+        if count > 1:
+            # As cheap as what was found is of use in a domain that comes before it.
+            for k in range(len(costs)):
+                limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
+            end = _end(view, level, machines, begin)
+            if not _may_pay(ask, memo, machines[begin:end], limits):
+                continue
+            _domain_floor(view, slot % view.used.shape[0], ask, memo, machines[begin:end], floor)
+            if not (floor < limits).any():
+                continue
         end = _end(view, level, machines, begin)
         part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
         if exact:
