@@ -3,7 +3,7 @@
     python benchmarks/compare.py main~10 main --size 1000x672
 
 Each commit is unpacked into a folder of its own and runs in processes of its own, in turns, so that a busy machine
-slows both.
+slows both. Both decide on what the benchmark of this checkout draws.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ json.dump(found, sys.stdout)
 def measure(tree: Path, machines: int, slots: int) -> np.ndarray:
     """Return (seconds, payoff or 0) of each job, (jobs, 2)."""
     run = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(tree / "benchmarks"), str(machines), str(slots)],
+        [sys.executable, "-c", MEASURE, str(ROOT / "benchmarks"), str(machines), str(slots)],
         env=os.environ | {"PYTHONPATH": str(tree / "src")},
         capture_output=True,
         text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -89,7 +90,7 @@ class Scheduler:
             remaining=self._remaining,
             running=self._running,
             planned={},
-            kept=self._kept,
+            kept=MappingProxyType(self._kept),
             held=self._held,
         )
 
@@ -276,10 +277,14 @@ class Scheduler:
             for job_id, placement in fresh.items():
                 self._take(job_id, placement)
         except Overcommitted as error:
-            for job_id in [job_id for job_id in self._kept if before.get(job_id) != self._kept[job_id]]:
+            for job_id in [job_id for job_id in fresh if job_id in self._kept]:
                 self._let_go(job_id)
-            for job_id in before.keys() - self._kept.keys():
-                self._take(job_id, before[job_id])
+            for job_id, placement in before.items():
+                if job_id not in self._kept:
+                    self._take(job_id, placement)
+            # In the order in which they were.
+            self._kept.clear()
+            self._kept.update(before)
             raise Overcommitted(f"policy {self.policy.name!r}: slot {slot}: {error}") from None
 
     def _take(self, job_id: str, placement: Placement) -> None:

@@ -236,3 +236,23 @@ def test_refuses_with_value_and_bound(build: object, message: str) -> None:
     with pytest.raises(InvalidCluster) as caught:
         build()  # type: ignore[operator]
     assert str(caught.value) == message
+
+
+def test_arrays_are_in_one_layout_however_a_cluster_was_made() -> None:
+    """Kernels are compiled for each layout that they see, which takes half a minute."""
+    whole = Cluster.of(
+        [Machine(f"m{i}", {"gpu": 1.0 + i % 2, "cpu": 4.0}, {"rack": f"r{i // 3}"}) for i in range(9)],
+        (100.0, 50.0, 10.0),
+        ("machine", "rack", "cluster"),
+    )
+    fortran = Cluster(
+        whole.names,
+        whole.resources,
+        np.asfortranarray(whole.capacity),
+        whole.bandwidth,
+        whole.levels,
+        np.asfortranarray(whole.domains),
+    )
+    for cluster in (whole, whole.share(0.5), fortran):
+        for array in (cluster.capacity, cluster.grains, cluster.domains, cluster.classes):
+            assert array.flags.c_contiguous

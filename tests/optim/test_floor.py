@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.instances import load, paper_job, paper_ledger, random_job, survey, tiny_cluster
+from tests.instances import cluster_of, job_of, load, paper_job, paper_ledger, random_job, survey, tiny_cluster
 from tests.optim import twins
 
 from slotwise.model.ledger import RANGES, Ledger
@@ -137,6 +137,21 @@ def test_slots_that_are_bounded_together_cost_no_more_than_one_by_one(block: int
         assert (found[1:] <= found[:-1]).all(), seed
         below += int((coarse < found * (1 - 1e-6)).sum())
     assert below > 0
+
+
+def test_near_slots_that_are_cheaper_do_not_make_later_blocks_cheaper() -> None:
+    """Prices are e, e^2 and e^3 times less in three slots; all others cost alike, one by one or together."""
+    cluster = cluster_of((4.0,))
+    job = job_of(worker=(1.0,), batch_size=1, workload=60.0 * 30)
+    request, ledger = survey(job, cluster, 64), Ledger(cluster, 64)
+    relieved = Prices(np.zeros(1), np.full(1, 5.0), 0, np.array([-3.0, -2.0, -1.0]))
+    plain = Prices(np.zeros(1), np.full(1, 5.0))
+    one_by_one = _floors(request, ledger, relieved, 0, 64)[-1]
+    together = _floors(request, ledger, relieved, 0, 64, 16)[-1]
+    assert _floors(request, ledger, plain, 0, 64, 16)[-1] == pytest.approx(30.0, rel=1e-6)
+    # Sixteen slots at the lowest of their prices, and the rest at theirs.
+    assert together == pytest.approx(16 * math.exp(-3.0) + 14.0, rel=1e-6)
+    assert together <= one_by_one
 
 
 @pytest.mark.parametrize("block", [2, 5, 16, 64])

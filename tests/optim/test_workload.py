@@ -240,6 +240,18 @@ def test_nothing_is_run_where_even_the_cheapest_samples_cost_too_much() -> None:
     assert Program(10.0, 10, none, none, -math.inf).done
 
 
+def test_a_sum_that_nearly_suffices_is_no_plan() -> None:
+    """Two slots miss the workload by less than sums of another order might; three are needed."""
+    slots, needed = [[Point(1.0, 1.0)]] * 4, 2.0 * (1.0 + 5e-14)
+    utility = np.array([100.0, 100.0, 50.0, 40.0])
+    assert solved(slots, needed, 10, utility, at_least=0.0).payoff == 47.0
+
+
+def test_a_slot_that_is_far_too_dear_does_not_drown_the_others() -> None:
+    slots = [[Point(10.0, 1e20)], [Point(10.0, 30_000.0)]]
+    assert solved(slots, 10.0, 10, np.full(2, 32_000.0), at_least=0.0).payoff == 2_000.0
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e15])
 def test_size_of_the_workload_does_not_matter(scale: float) -> None:
     for seed in range(40):
@@ -262,7 +274,8 @@ def test_rounding_equals_the_plain_one_at_each_completion(seed: int) -> None:
         if wanted is None:
             continue
         picks = np.full(len(slots), -1, dtype=np.int64)
-        _round(*curves[:3], needed, completion, picks)
+        # No utility: nothing is left out because a plan before it is better.
+        _round(*curves[:3], np.full(len(slots), -np.inf), needed, -np.inf, completion, picks)
         assert [(slot, index) for slot, index in enumerate(picks.tolist()) if index >= 0] == wanted
 
 

@@ -86,7 +86,7 @@ class Cluster:
     classes: Ints = None  # type: ignore[assignment]  # derived below
 
     def __post_init__(self) -> None:
-        capacity = np.array(self.capacity, dtype=np.float64)
+        capacity = np.array(self.capacity, dtype=np.float64, order="C")
         if not self.names:
             raise InvalidCluster("a cluster must have at least 1 machine, got 0")
         if not self.resources:
@@ -125,7 +125,8 @@ class Cluster:
             return np.stack([np.arange(len(self.names)), np.zeros(len(self.names), dtype=np.int64)])
         if self.domains.shape != shape:
             raise InvalidCluster(f"domains must have shape (levels, machines) = {shape}, got {self.domains.shape}")
-        domains = np.array(self.domains, dtype=np.int64)
+        # In C order whatever is given: kernels are compiled for one layout.
+        domains = np.array(self.domains, dtype=np.int64, order="C")
         step = np.diff(domains, axis=1)
         neighbours = (domains[:, 0] == 0).all() and ((step == 0) | (step == 1)).all()
         if not neighbours or not (step[0] == 1).all() or step[-1].any() or (np.diff(step, axis=0) > 0).any():

@@ -127,7 +127,8 @@ def _floors(
     paid = 0.0
     for begin in range(0, count, block):
         end = min(begin + block, count)
-        if begin == 0 or (log_low[begin - 1 : end] != log_low[begin - 1]).any():
+        # The edges before may be those of a mixed block.
+        if begin == 0 or (log_low[max(0, begin - block) : end] != log_low[begin]).any():
             edges[:] = np.inf
             for i in range(begin, end):
                 if i == begin or (log_low[i] != log_low[i - 1]).any():

@@ -170,7 +170,7 @@ def _reach(
 ) -> Floats:
     """Return the largest payoff of what ends in each slot or after it, by summaries of the near slots."""
     reach = np.append(utility[:near] - _floors(request, ledger, prices, first, near, block), later[near:])
-    return np.maximum.accumulate(reach[::-1])[::-1]
+    return np.ascontiguousarray(np.maximum.accumulate(reach[::-1])[::-1])
 
 
 def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count: int, block: int = 1) -> Floats:

@@ -1743,7 +1743,8 @@ def _all_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices, exact: boo
 def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
     """Return the least cost of each configuration at each level, (L, K).
 
-    It is +inf where none is found, and at levels above the machine at which the job runs no faster than at the next.
+    It is +inf where none is found, and at levels above the machine at which the job runs no faster than at the next. At
+    such a level domains are left out that cannot be cheaper than those within them: take the least over levels.
     """
     return _all_costs(view, slot, ask, prices, False)
 

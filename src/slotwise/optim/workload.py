@@ -31,8 +31,8 @@ __all__ = ["Picks", "Program"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_ENOUGH = 1.0 - 1e-13
-"""Share of the needed samples at which a sum, added up in another order, may be all of them."""
+_ROUNDING = 1e-13
+"""Share by which sums of samples may differ that are added up in another order."""
 
 
 _LOOSE, _NEARBY, _TRIES = 2.0, 0.1, 8
@@ -111,7 +111,7 @@ class Program:
         picks = np.full(self.slots, -1, dtype=np.int64)
         payoff = self._at_least
         if merged.completion >= 0:
-            _round(offsets, samples, costs, self._needed, merged.completion, picks)
+            _round(offsets, samples, costs, utility, self._needed, self._at_least, merged.completion, picks)
             payoff = max(payoff, _trim(offsets, samples, costs, utility, self._needed, picks))
         better = np.full(self.slots, -1, dtype=np.int64)
         bounds = np.concatenate(self._bounds)
@@ -288,7 +288,9 @@ def _merge(
     for i in range(len(offsets) - 1):
         if reach[i] <= payoff:
             return size, total, paid, payoff, completion, bound, rate, i
-        begin, end = offsets[i], offsets[i + 1]
+        begin = offsets[i]
+        # What alone costs too much is in no plan that wins, and would drown the sums.
+        end = begin + np.searchsorted(costs[begin : offsets[i + 1]], utility[i] - payoff)
         trained = 0.0
         spent = 0.0
         last = 0.0
@@ -309,8 +311,9 @@ def _merge(
                 _drop(taken, size)
                 size -= 1
             trained, spent = samples[begin + j], costs[begin + j]
-        if total >= needed * _ENOUGH and size > 0:
-            if utility[i] - paid > payoff:
+        if total >= needed * (1.0 - _ROUNDING) and size > 0:
+            # A plan must be enough however it is added up.
+            if total >= needed * (1.0 + _ROUNDING) and utility[i] - paid > payoff:
                 payoff = utility[i] - paid
                 completion = start + i
             bounds[i] = utility[i] - (paid - (total - needed) * taken.rates[0])
@@ -321,11 +324,20 @@ def _merge(
 
 
 @_compiled
-def _round(offsets: Ints, samples: Floats, costs: Floats, needed: float, completion: int, picks: Ints) -> None:
+def _round(
+    offsets: Ints,
+    samples: Floats,
+    costs: Floats,
+    utility: Floats,
+    needed: float,
+    at_least: float,
+    completion: int,
+    picks: Ints,
+) -> None:
     """Write the rounded plan of a completion: for each slot the index of its point, -1 for none."""
     most = offsets[completion + 1]
     taken = _Taken(np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
-    utility, reach = np.zeros(completion + 1), np.full(completion + 1, np.inf)
+    reach = np.full(completion + 1, np.inf)
     size = _merge(
         offsets[: completion + 2],
         samples,
@@ -339,7 +351,7 @@ def _round(offsets: Ints, samples: Floats, costs: Floats, needed: float, complet
         0,
         0.0,
         0.0,
-        -np.inf,
+        at_least,
         -1,
         0.0,
         0.0,
@@ -527,8 +539,10 @@ def _search(
                 useful[choices], useful_strays[choices] = j - begin, stray
                 useful_samples[choices], useful_costs[choices] = samples[j], costs[j]
                 choices += 1
-        if count + states * choices > len(before):
-            more = np.empty(count + states * choices, dtype=np.int64)
+        # One for each step of the grid, and one whenever the workload is done for less.
+        room = min(states * choices, grid + states)
+        if count + room > len(before):
+            more = np.empty(len(before) + room, dtype=np.int64)
             before, slots = np.concatenate((before, more)), np.concatenate((slots, more))
             indices = np.concatenate((indices, more))
         start = count

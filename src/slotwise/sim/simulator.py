@@ -179,16 +179,19 @@ class _World:
 
     def _handle(self, event: Event) -> tuple[list[Command], float]:
         begin = time.perf_counter()
-        commands = self._tell(event)
-        return commands, time.perf_counter() - begin
-
-    def _tell(self, event: Event) -> list[Command]:
         commands = self.scheduler.handle(event)
+        seconds = time.perf_counter() - begin
+        self._note(event, commands)
+        return commands, seconds
+
+    def _tell(self, event: Event) -> None:
+        self._note(event, self.scheduler.handle(event))
+
+    def _note(self, event: Event, commands: list[Command]) -> None:
         if self._log is not None:
             self._log(event)
             for command in commands:
                 self._log(command)
-        return commands
 
     def arrive(self, job: Job) -> None:
         """Submit a job and note the answer."""
