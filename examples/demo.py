@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import slotwise
+from slotwise.cli.output import working
 from slotwise.sim.simulator import warm_up
 
 POLICIES = ("pdors", "fifo", "drf")
@@ -28,10 +29,11 @@ def main() -> None:
     out = Path("demo")
     out.mkdir(exist_ok=True)
     runs: list[dict[str, Any]] = []
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("loading kernels (compiled once, then cached)", total=len(POLICIES) * len(SEEDS))
+    with working("loading kernels (compiled once, which takes some minutes, then cached)"):
         for policy in POLICIES:
             warm_up(policy)
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=len(POLICIES) * len(SEEDS))
         for seed in SEEDS:
             workload = slotwise.paper(JOBS, MACHINES, HORIZON, seed)
             cluster, jobs, slot_seconds = workload.cluster, workload.jobs, workload.slot_seconds

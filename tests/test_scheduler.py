@@ -577,29 +577,32 @@ def test_a_policy_that_places_what_cannot_be_is_refused_by_its_name(
     assert watched.scheduler.state.running == {}
 
 
-def test_what_was_kept_stays_as_it_was_when_a_policy_places_too_much(watch: Watch) -> None:
+def test_what_was_kept_stays_as_it_was_when_a_policy_places_too_much() -> None:
     plan = {0: {"a": on(0), "b": on(1), "c": on(2)}, 1: {"c": on(0), "b": on(0), "a": on(1)}}
-    watched = watch(machines({"gpu": 1.0}, {"gpu": 1.0}, {"gpu": 1.0}), lambda: Scripted(plan), 9)
-    watched.handle(*(JobArrived(0, gang(name, 1, 3)) for name in "abc"), SlotOpened(0))
-    state = watched.scheduler.state
+    cluster = machines({"gpu": 1.0}, {"gpu": 1.0}, {"gpu": 1.0})
+    scheduler = Scheduler(cluster, Scripted(plan), slot_seconds=1.0, horizon=9)
+    for name in "abc":
+        scheduler.handle(JobArrived(0, gang(name, 1, 3)))
+    scheduler.handle(SlotOpened(0))
+    state = scheduler.state
     kept, held = list(state.kept.items()), state.held.used(0).tolist()
 
     with pytest.raises(Overcommitted, match="policy 'scripted': slot 1: machine 'm0' would hold more gpu than it has"):
-        watched.scheduler.handle(SlotOpened(1))
+        scheduler.handle(SlotOpened(1))
     assert list(state.kept.items()) == kept == [("a", on(0)), ("b", on(1)), ("c", on(2))]
     assert state.held.used(0).tolist() == held
 
 
-def test_a_policy_cannot_write_into_what_is_kept(watch: Watch) -> None:
+def test_a_policy_cannot_write_into_what_is_kept() -> None:
     class Writing(Scripted):
         def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
             state.kept["a"] = on(0, 9)  # type: ignore[index]  # a mapping, not to be written to
             return state.kept
 
-    watched = watch(machines({"gpu": 1.0}), lambda: Writing({}), 9)
-    watched.handle(JobArrived(0, gang("a", 1, 3)))
+    scheduler = Scheduler(machines({"gpu": 1.0}), Writing({}), slot_seconds=1.0, horizon=9)
+    scheduler.handle(JobArrived(0, gang("a", 1, 3)))
     with pytest.raises(TypeError, match="item assignment"):
-        watched.scheduler.handle(SlotOpened(0))
+        scheduler.handle(SlotOpened(0))
 
 
 @pytest.mark.parametrize(("placed", "words"), [(p, w) for p, w in BROKEN_PLACEMENTS if set(p) == {"a"}])

@@ -240,11 +240,13 @@ def test_nothing_is_run_where_even_the_cheapest_samples_cost_too_much() -> None:
     assert Program(10.0, 10, none, none, -math.inf).done
 
 
-def test_a_sum_that_nearly_suffices_is_no_plan() -> None:
-    """Two slots miss the workload by less than sums of another order might; three are needed."""
-    slots, needed = [[Point(1.0, 1.0)]] * 4, 2.0 * (1.0 + 5e-14)
+@pytest.mark.parametrize(("missing", "payoff"), [(5e-14, 98.0), (5e-12, 47.0)])
+def test_a_sum_suffices_to_rounding_or_not_at_all(missing: float, payoff: float) -> None:
+    """Two slots miss the workload by less than sums of another order might, or by more; three are needed then."""
+    slots, needed = [[Point(1.0, 1.0)]] * 4, 2.0 * (1.0 + missing)
     utility = np.array([100.0, 100.0, 50.0, 40.0])
-    assert solved(slots, needed, 10, utility, at_least=0.0).payoff == 47.0
+    for block in (1, 4):
+        assert solved(slots, needed, 10, utility, at_least=0.0, block=block).payoff == payoff
 
 
 def test_a_slot_that_is_far_too_dear_does_not_drown_the_others() -> None:

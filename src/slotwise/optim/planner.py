@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 
 _NEAR = 64
 """Slots of which summaries are looked at first, or twice what the job needs if that is more."""
+_SPARE = 1e-12
+"""Share of its samples that a plan has to spare, so that they suffice in whatever order they are added up."""
 _COARSE = 16
 """Slots that are summed up at a time to see whether a job is worth a closer look."""
 _FIRST_BLOCK = 4
@@ -134,7 +136,7 @@ class Planner:
                 return None
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
-        program = Program(request.needed, grid, utility, reach, at_least)
+        program = Program(request.needed * (1.0 + _SPARE), grid, utility, reach, at_least)
         block = _FIRST_BLOCK
         while not program.done:
             if program.slots >= near and near < len(utility):

@@ -45,7 +45,7 @@ class Program:
     Parameters
     ----------
     needed : float
-        Samples to deliver, > 0.
+        Samples to deliver, > 0; to 2e-13 of them, since sums differ by the order in which they are added up.
     grid : int
         Grid steps, >= 1.
     utility : (D,) float64
@@ -312,8 +312,7 @@ def _merge(
                 size -= 1
             trained, spent = samples[begin + j], costs[begin + j]
         if total >= needed * (1.0 - _ROUNDING) and size > 0:
-            # A plan must be enough however it is added up.
-            if total >= needed * (1.0 + _ROUNDING) and utility[i] - paid > payoff:
+            if utility[i] - paid > payoff:
                 payoff = utility[i] - paid
                 completion = start + i
             bounds[i] = utility[i] - (paid - (total - needed) * taken.rates[0])
@@ -385,7 +384,7 @@ def _trim(offsets: Ints, samples: Floats, costs: Floats, utility: Floats, needed
             found = np.searchsorted(samples[begin : begin + index], least)
             picks[slots[i]] = found
             trained[i] = samples[begin + found]
-    if trained.sum() < needed:
+    if trained.sum() < needed * (1.0 - 2.0 * _ROUNDING):
         return -np.inf
     left = slots[picks[slots] >= 0]
     paid = 0.0

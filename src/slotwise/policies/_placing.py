@@ -117,7 +117,7 @@ def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:
     queue : iterable of Job
         Most important first.
     free : Free
-        ``state.free``; what is placed is taken from it.
+        ``state.free``, or ``state.rest``; what is placed is taken from it.
 
     Returns
     -------
