@@ -524,3 +524,11 @@ def jobs(draw: st.DrawFn, resources: int, slots: int, most_workers: int = 4, nam
         max_servers=workers if isinstance(speed, FittedSpeed) else None,
         restart_seconds=draw(st.sampled_from([0.0, 0.0, 0.0, 10.0])),
     )
+
+
+def placement_cost(placement: Placement, slot: int, request: Request, ledger: Ledger, prices: Prices) -> float:
+    """Return the cost of a placement in a slot, at the prices of a ledger that does not hold it yet."""
+    machines = list(placement.machines)
+    price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines], slot)
+    workers = np.dot(placement.workers, price @ request.ask.worker_amount)
+    return float(workers + np.dot(placement.servers, price @ request.ask.server_amount))

@@ -20,6 +20,7 @@ from tests.instances import (
     load,
     paper_job,
     paper_ledger,
+    placement_cost,
     prices_of,
     random_job,
     survey,
@@ -35,7 +36,7 @@ from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.model.table import SpeedPoint, TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid
-from slotwise.optim.planner import Plan, Planner, placement_cost
+from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.solver import Exact, Sweep, solver

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.instances import SLOT_SECONDS, job_of, paper_job, paper_ledger, random_job, tiny_cluster
+from tests.instances import SLOT_SECONDS, job_of, paper_job, paper_ledger, placement_cost, random_job, tiny_cluster
 
 from slotwise.errors import InvalidInput
 from slotwise.model.cluster import Cluster
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
 from slotwise.model.speed import PaperSpeed
-from slotwise.optim.planner import placement_cost
 from slotwise.optim.pricing import Prices
 from slotwise.optim.relaxation import Reference, SlotProgram
 from slotwise.optim.request import Request, Surveyor

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidInput
 from slotwise.model.ledger import Ledger
-from slotwise.model.schedule import Placement, Schedule
+from slotwise.model.schedule import Schedule
 from slotwise.optim.floor import floors
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
@@ -18,7 +18,7 @@ from slotwise.optim.slot import steady
 from slotwise.optim.solver import SlotSolver, Sweep
 from slotwise.optim.workload import Picks, Program
 
-__all__ = ["MOST_STEPS", "Plan", "Planner", "least_cost", "placement_cost"]
+__all__ = ["MOST_STEPS", "Plan", "Planner", "least_cost"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ MOST_STEPS = 1_000_000
 _LARGEST_GRID = 20_000
 """Workload steps that are not exceeded on the planner's own account."""
 _MOST_STATES = 120_000_000
-"""Steps times slots of a program, likewise: back-pointers take 8 bytes of each, 1 GB in all."""
+"""Steps times slots of a program, likewise: each that comes up takes 24 bytes, and most are left out."""
 _NEAR_MISS = 0.02
 """Plans that miss a payoff of zero by up to this share of the utility are still trimmed before the job is turned
 away."""
@@ -214,11 +214,3 @@ def _fill(needed: float, most: float, costs: Floats) -> float:
         return 0.0
     taken = np.clip(needed - most * np.arange(len(costs)), 0.0, most)
     return float(taken @ costs)
-
-
-def placement_cost(placement: Placement, slot: int, request: Request, ledger: Ledger, prices: Prices) -> float:
-    """Return the cost of a placement in a slot, at the prices of a ledger that does not hold it yet."""
-    machines = list(placement.machines)
-    price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines], slot)
-    workers = np.dot(placement.workers, price @ request.ask.worker_amount)
-    return float(workers + np.dot(placement.servers, price @ request.ask.server_amount))

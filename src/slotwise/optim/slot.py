@@ -410,6 +410,19 @@ def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) 
 
 
 @_compiled
+def _buckets(costs: Floats) -> Ints:
+    """Return a bucket, of as many as there are costs >= 0, for each: one of a higher cost is no lower."""
+    # The bits of numbers that are not negative rise as they do, about like the logarithm.
+    bits = costs.view(np.int64)
+    low, span = bits.min(), bits.max() - bits.min()
+    shift = 0
+    while span >> shift >= len(costs):
+        shift += 1
+    buckets: Ints = (bits - low) >> shift
+    return buckets
+
+
+@_compiled
 def _order(costs: Floats) -> Ints:
     """Return the stable order of costs >= 0: by buckets of their logarithm, several times as fast as ``argsort``."""
     count = len(costs)
@@ -424,24 +437,18 @@ def _order(costs: Floats) -> Ints:
                 j -= 1
             order[j + 1] = i
         return order
-    # The bits of numbers that are not negative rise as they do.
-    bits = costs.view(np.int64)
-    low, span = bits.min(), bits.max() - bits.min()
-    shift = 0
-    while span >> shift >= count:
-        shift += 1
+    buckets = _buckets(costs)
     ends = np.zeros(count + 1, dtype=np.int64)
-    for i in range(count):
-        ends[((bits[i] - low) >> shift) + 1] += 1
+    for bucket in buckets:
+        ends[bucket + 1] += 1
     if ends.max() > _LARGEST_BUCKET:
         order[:] = np.argsort(costs, kind="mergesort")
         return order
     for bucket in range(count):
         ends[bucket + 1] += ends[bucket]
     for i in range(count):
-        bucket = (bits[i] - low) >> shift
-        order[ends[bucket]] = i
-        ends[bucket] += 1
+        order[ends[buckets[i]]] = i
+        ends[buckets[i]] += 1
     for i in range(1, count):
         at, j = order[i], i - 1
         while j >= 0 and costs[order[j]] > costs[at]:
@@ -455,23 +462,18 @@ def _order(costs: Floats) -> Ints:
 def _cheapest(costs: Floats, fits: Ints, workers: int, machines: int) -> Ints:
     """Return entries by rising cost, until they hold so many workers or so many of them hold any; else all."""
     count = len(costs)
-    bits = costs.view(np.int64)
-    low, span = bits.min(), bits.max() - bits.min()
-    shift = 0
-    while span >> shift >= count:
-        shift += 1
+    buckets = _buckets(costs)
     held = np.zeros(count, dtype=np.int64)
     holding = np.zeros(count, dtype=np.int64)
     for i in range(count):
-        bucket = (bits[i] - low) >> shift
-        held[bucket] += fits[i]
-        holding[bucket] += min(fits[i], 1)
+        held[buckets[i]] += fits[i]
+        holding[buckets[i]] += min(fits[i], 1)
     last = 0
     while last + 1 < count and held[last] < workers and holding[last] < machines:
         held[last + 1] += held[last]
         holding[last + 1] += holding[last]
         last += 1
-    some: Ints = np.flatnonzero((bits - low) >> shift <= last)
+    some: Ints = np.flatnonzero(buckets <= last)
     some = some[_order(costs[some])]
     found = 0
     while found < len(some) and workers > 0 and machines > 0:
@@ -489,23 +491,18 @@ def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
     """
     count = len(costs)
     levels = np.zeros(_GREEDY_VARIANTS)
-    total = 0
-    low, high = np.inf, 0.0
+    if count == 0:
+        return levels[:1]
+    buckets = _buckets(costs)
+    within = np.zeros(count, dtype=np.int64)
+    high = 0.0
     for i in range(count):
         if fits[i] > 0:
-            low, high = min(low, costs[i]), max(high, costs[i])
-            total += weights[i]
+            within[buckets[i]] += weights[i]
+            high = max(high, costs[i])
+    total = within.sum()
     if total == 0:
         return levels[:1]
-    # Buckets of their logarithm, as in ``_order``.
-    bits, ends = costs.view(np.int64), np.array([low, high]).view(np.int64)
-    shift = 0
-    while (ends[1] - ends[0]) >> shift >= count:
-        shift += 1
-    within = np.zeros(count, dtype=np.int64)
-    for i in range(count):
-        if fits[i] > 0:
-            within[(bits[i] - ends[0]) >> shift] += weights[i]
     found = 1
     bucket = 0
     before = 0
@@ -516,7 +513,7 @@ def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
             bucket += 1
         size = 0
         for i in range(count):
-            if (bits[i] - ends[0]) >> shift == bucket and fits[i] > 0:
+            if buckets[i] == bucket and fits[i] > 0:
                 some[size] = i
                 size += 1
         seen = before

@@ -17,7 +17,6 @@ plan are left out, and choices that stray too far from lambda are not looked at.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numba
@@ -78,7 +77,7 @@ class Program:
         self._bounds: list[Floats] = []
         """Of each slot seen: no plan that ends in it has a larger payoff."""
         self._taken = _Taken(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        self._merged = _Merged(0, 0.0, 0.0, at_least, -1, -math.inf, 0.0, 0)
+        self._merged: _Merged = _nothing(float(at_least))
 
     def advance(self, curves: Curves) -> None:
         """Take in the curves of the next slots."""
@@ -88,9 +87,7 @@ class Program:
         count = len(curves.offsets) - 1
         utility, reach = (part[self.slots : self.slots + count] for part in (self._utility, self.reach))
         bounds = np.full(count, -np.inf)
-        self._merged = _Merged(
-            *_merge(*curves[:3], utility, reach, self.slots, self._needed, self._taken, bounds, *self._merged[:-1])
-        )
+        self._merged = _merge(*curves[:3], utility, reach, self.slots, self._needed, self._taken, bounds, self._merged)
         self._curves.append(curves)
         self._bounds.append(bounds)
         self.slots += count
@@ -275,19 +272,14 @@ def _merge(
     needed: float,
     taken: _Taken,
     bounds: Floats,
-    size: int,
-    total: float,
-    paid: float,
-    payoff: float,
-    completion: int,
-    bound: float,
-    rate: float,
-) -> tuple[int, float, float, float, int, float, float, int]:
-    """Take the cheapest segments of some more slots, and look at each completion."""
+    merged: _Merged,
+) -> _Merged:
+    """Take the cheapest segments of some more slots, look at each completion, and write what bounds it."""
+    size, total, paid, payoff, completion, bound, rate, _ = merged
     kept = np.empty(len(samples), dtype=np.int64)
     for i in range(len(offsets) - 1):
         if reach[i] <= payoff:
-            return size, total, paid, payoff, completion, bound, rate, i
+            return _Merged(size, total, paid, payoff, completion, bound, rate, i)
         begin = offsets[i]
         # What alone costs too much is in no plan that wins, and would drown the sums.
         end = begin + np.searchsorted(costs[begin : offsets[i + 1]], utility[i] - payoff)
@@ -319,7 +311,13 @@ def _merge(
             if bounds[i] > bound:
                 bound = bounds[i]
                 rate = taken.rates[0]
-    return size, total, paid, payoff, completion, bound, rate, len(offsets) - 1
+    return _Merged(size, total, paid, payoff, completion, bound, rate, len(offsets) - 1)
+
+
+@_compiled
+def _nothing(at_least: float) -> _Merged:
+    """Return what has come of no slots."""
+    return _Merged(0, 0.0, 0.0, at_least, -1, -np.inf, 0.0, 0)
 
 
 @_compiled
@@ -336,27 +334,12 @@ def _round(
     """Write the rounded plan of a completion: for each slot the index of its point, -1 for none."""
     most = offsets[completion + 1]
     taken = _Taken(np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
-    reach = np.full(completion + 1, np.inf)
-    size = _merge(
-        offsets[: completion + 2],
-        samples,
-        costs,
-        utility,
-        reach,
-        0,
-        needed,
-        taken,
-        np.empty(completion + 1),
-        0,
-        0.0,
-        0.0,
-        at_least,
-        -1,
-        0.0,
-        0.0,
-    )[0]
+    slots = completion + 1
+    reach, bounds = np.full(slots, np.inf), np.empty(slots)
+    start = _nothing(at_least)
+    merged = _merge(offsets[: slots + 1], samples, costs, utility, reach, 0, needed, taken, bounds, start)
     picks[:] = -1
-    for i in range(size):
+    for i in range(merged.size):
         picks[taken.slots[i]] = max(picks[taken.slots[i]], taken.indices[i])
 
 

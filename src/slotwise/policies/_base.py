@@ -70,12 +70,12 @@ class State:
     @property
     def free(self) -> Free:
         """All machines, empty, for a policy that places slot by slot: a new one at each call."""
-        return Free(self.cluster, self.ledger.view.capacity, self.requests)
+        return Free.empty(self.cluster, self.ledger.view.capacity, self.requests)
 
     @property
     def rest(self) -> Free:
         """What jobs leave that stay where they are (``kept``): a new one at each call."""
-        return Free.beside(self.held, self.requests)
+        return Free(self.held.copy(), self.requests)
 
 
 class Policy(abc.ABC):

@@ -28,29 +28,24 @@ class Free:
 
     Parameters
     ----------
-    cluster : Cluster
-        The machines.
-    capacity : (M, R) float64
-        Grains, zero on lost machines.
+    ledger : Ledger
+        Of one slot; it changes with what is placed.
     requests : mapping of str to Request
         The jobs that may be placed.
     """
 
-    def __init__(self, cluster: Cluster, capacity: npt.NDArray[np.float64], requests: Mapping[str, Request]) -> None:
+    def __init__(self, ledger: Ledger, requests: Mapping[str, Request]) -> None:
         self._requests = requests
-        self._ledger = Ledger(cluster, 1)
-        for machine in np.flatnonzero((capacity != cluster.grains).any(axis=1)):
-            self._ledger.lose(int(machine))
-        self._prices = _packing_prices(cluster)
+        self._ledger = ledger
+        self._prices = _packing_prices(ledger.cluster)
 
     @classmethod
-    def beside(cls, held: Ledger, requests: Mapping[str, Request]) -> Free:
-        """Return what a ledger of one slot leaves; the ledger itself stays as it is."""
-        free = cls.__new__(cls)
-        free._requests = requests
-        free._ledger = held.copy()
-        free._prices = _packing_prices(held.cluster)
-        return free
+    def empty(cls, cluster: Cluster, capacity: npt.NDArray[np.float64], requests: Mapping[str, Request]) -> Free:
+        """Return machines on which nothing is; those are lost whose ``capacity``, (M, R) grains, is not their own."""
+        ledger = Ledger(cluster, 1)
+        for machine in np.flatnonzero((capacity != cluster.grains).any(axis=1)):
+            ledger.lose(int(machine))
+        return cls(ledger, requests)
 
     def fixed_choice(self, job: Job) -> int:
         """Return the configuration that a job of fixed size runs with (see the function of that name)."""
@@ -75,7 +70,10 @@ class Free:
 
 
 def _packing_prices(cluster: Cluster) -> Prices:
-    """Return prices that fall with use."""
+    """Return prices by which machines are chosen.
+
+    They are meant to fall with use, but ``Prices`` takes a ratio below 0 for none: all machines cost alike.
+    """
     resources = len(cluster.resources)
     return Prices(-np.log(cluster.mean_capacity * resources), np.full(resources, -1.0))
 
