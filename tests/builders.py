@@ -14,17 +14,13 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed, SpeedModel
 from slotwise.model.utility import Linear, Utility
-from slotwise.optim.planner import Planner
-from slotwise.optim.pricing import calibration
+from slotwise.policies import catalogue
 from slotwise.policies._base import Policy
-from slotwise.policies.drf import Drf
-from slotwise.policies.fifo import Fifo
-from slotwise.policies.pdors import PdOrs
 from slotwise.sim.metrics import Run
 from slotwise.sim.simulator import simulate
 from slotwise.workloads.synthetic import paper
 
-POLICIES = ("pdors", "fifo", "drf")
+POLICIES = catalogue.NAMES
 
 CHEAP = "scale=1e-6"
 """Prices at which any job that fits is worth its resources."""
@@ -37,9 +33,7 @@ Log = list[Event | Command]
 
 def policy(name: str, cluster: Cluster, prices: str = CHEAP) -> Policy:
     """A new policy by name; ``literal`` prices are not for this."""
-    if name == "pdors":
-        return PdOrs(Planner(), calibration(prices, cluster, (), 1))
-    return {"fifo": Fifo, "drf": Drf}[name]()
+    return catalogue.make(name, cluster, (), slot_seconds=1.0, horizon=1, prices=prices)
 
 
 def machines(*resources: Mapping[str, float], bandwidth: tuple[float, float] = (1.0, 1.0)) -> Cluster:

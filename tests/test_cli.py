@@ -223,7 +223,7 @@ def test_a_run_that_fails_leaves_no_event_log(capsys: pytest.CaptureFixture[str]
         ([*PAPER, "--cluster", "4x8"], "--cluster and --machines exclude each other, got both"),
         ([*PAPER, "--slot", "1min"], "--slot goes with a workload file, got it with --workload paper"),
         ([*PAPER, "--value", "work"], "--value goes with a workload file, got it with --workload paper"),
-        ([*PAPER, "--policy", "best"], "policy must be one of pdors, fifo, drf, got 'best'"),
+        ([*PAPER, "--policy", "best"], "or package.module:Class, got 'best'"),
         ([*PAPER, "--prices", "high"], "prices must be learnt, learnt=X, literal or scale=X, got 'high'"),
         ([*PAPER, "--prices", "scale=0"], "prices scale must be > 0 and finite, got 0.0"),
         ([*PAPER, "--solver", "best"], "solver must be one of sweep, exact, reference, got 'best'"),

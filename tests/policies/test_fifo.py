@@ -115,6 +115,16 @@ def test_a_gang_that_shares_a_machine_goes_to_the_fullest_that_holds_it() -> Non
     }
 
 
+def test_the_fullest_machine_comes_first_wherever_it_is() -> None:
+    cluster = machines({"gpu": 4.0}, {"gpu": 4.0})
+
+    _, log = play("fifo", cluster, [gang("a", 2, 5), gang("b", 3, 5), gang("c", 1, 5)], 5)
+
+    placements = {order.job_id: order.placement for order in orders(log) if isinstance(order, Launch)}
+    assert placements["b"].machines == (1,)
+    assert placements["c"] == Placement((1,), (1,), (0,))
+
+
 def test_a_gang_that_no_machine_holds_spreads_over_as_full_machines_as_possible() -> None:
     cluster = machines({"gpu": 4.0}, {"gpu": 4.0}, {"gpu": 4.0})
 

@@ -84,7 +84,7 @@ class Schedule:
 
 
 class Reason(enum.StrEnum):
-    """Why a job was turned away."""
+    """Why a job was turned away, or why one that is in does not run."""
 
     NEVER_FITS = "never fits"
     """No machine, or not the whole cluster, holds its smallest configuration."""
@@ -96,6 +96,10 @@ class Reason(enum.StrEnum):
     """At every completion slot the cheapest plan costs at least what the job is worth."""
     MACHINE_LOST = "machine lost"
     """It was admitted, a machine of its plan went away, and no other plan is left."""
+    WAITING = "waiting behind a job"
+    """It is in, and pauses because jobs come before it that leave no room for it."""
+    LOST_SHARE = "lost fairness share"
+    """It is in, and pauses because its share is given to others for fairness."""
 
 
 @dataclass(frozen=True, slots=True)

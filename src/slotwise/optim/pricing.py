@@ -69,7 +69,8 @@ class Prices:
     log_low : (R,) float64
         ln L: utility per unit of the resource and slot on an empty machine, in slots far ahead.
     log_ratio : (R,) float64
-        ln(U / L), >= 1; 0 for a resource that nobody demands.
+        ln(U / L), >= 1; 0 for a resource that nobody demands. Below 0 prices fall with use, by which
+        machines are filled up: for packing.
     slot : int
         The slot in which these prices hold.
     relief : (n,) float64
@@ -92,7 +93,7 @@ class Prices:
         less[passed : passed + len(near), 0] = near
         if passed and len(self.relief):
             less[:passed] = self.relief[0]
-        return self.log_low + less, np.where(self.log_ratio > 0, self.log_ratio - less, 0.0)
+        return self.log_low + less, np.where(self.log_ratio != 0, self.log_ratio - less, 0.0)
 
     def at(self, used: Floats, capacity: Floats, slot: int) -> Floats:
         """Return prices at a use.

@@ -12,7 +12,7 @@ import numpy as np
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
-from slotwise.model.schedule import Decision, Placement
+from slotwise.model.schedule import Decision, Placement, Reason
 from slotwise.optim.request import Request
 from slotwise.policies._placing import Free
 
@@ -86,6 +86,8 @@ class Policy(abc.ABC):
     """
 
     name: ClassVar[str]
+    source: ClassVar[str] = ""
+    """Where the idea was published."""
 
     def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Answer an arrival; called for jobs that could finish alone on the cluster."""
@@ -94,6 +96,13 @@ class Policy(abc.ABC):
     @abc.abstractmethod
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Return who runs where in ``state.slot``; jobs left out pause."""
+
+    def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
+        """Return why ``place`` has just left out an active job, and the same for a person, with numbers.
+
+        Nothing changes by being asked. ``placed`` is what ``place`` returned.
+        """
+        return Reason.WAITING, f"the policy runs {len(placed)} other jobs"
 
     def figures(self) -> Mapping[str, float | None]:
         """Return what the policy counted on its own account, for reports; nothing by default."""

