@@ -343,7 +343,7 @@ def test_no_bound_computes_none(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_workload_too_large_for_a_quick_bound_goes_without(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slotwise.cli.simulate.LARGEST_BOUND", 10)
+    monkeypatch.setattr("slotwise.sim.compare.LARGEST_BOUND", 10)
     assert main([*PAPER, "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["upper_bound"] is None

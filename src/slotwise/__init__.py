@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slotwise.policies._placing import pack
     from slotwise.quotation import Quote, Size, quote
     from slotwise.scheduler import Scheduler
+    from slotwise.sim.compare import Comparison, compare
     from slotwise.sim.metrics import Run
     from slotwise.sim.simulator import simulate
     from slotwise.workloads._base import Workload
@@ -30,6 +31,7 @@ __all__ = [
     "Bound",
     "Cluster",
     "CommitAtArrival",
+    "Comparison",
     "Deadline",
     "Decision",
     "FittedAllReduce",
@@ -58,6 +60,7 @@ __all__ = [
     "State",
     "TableSpeed",
     "Workload",
+    "compare",
     "google",
     "offline_optimum",
     "pack",
@@ -85,6 +88,7 @@ _HOMES = {
     "policies._placing": ("pack",),
     "quotation": ("Quote", "Size", "quote"),
     "scheduler": ("Scheduler",),
+    "sim.compare": ("Comparison", "compare"),
     "sim.metrics": ("Run",),
     "sim.simulator": ("simulate",),
     "workloads._base": ("Workload",),

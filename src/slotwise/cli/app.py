@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from slotwise.cli.bound import bound
+from slotwise.cli.compare import compare
 from slotwise.cli.fit import fit
+from slotwise.cli.policies import policies
 from slotwise.cli.quote import quote
 from slotwise.cli.simulate import simulate
 from slotwise.errors import InvalidInput, SlotwiseError
@@ -46,6 +48,8 @@ def _root(
 
 
 app.command()(simulate)
+app.command()(compare)
+app.command()(policies)
 app.command()(bound)
 app.command()(quote)
 app.command()(fit)

@@ -61,4 +61,21 @@ Elastic = Annotated[
 ]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the workload file, if not to be recognised.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first malformed row of a trace.")]
+PricesText = Annotated[
+    str,
+    typer.Option(
+        "--prices", envvar="SLOTWISE_PRICES", help="learnt, learnt=X, literal or scale=X (policies that commit)."
+    ),
+]
+SolverName = Annotated[
+    str,
+    typer.Option(
+        "--solver", envvar="SLOTWISE_SOLVER", help="sweep, exact or reference, for one job in one slot (pdors)."
+    ),
+]
+Grid = Annotated[
+    int,
+    typer.Option("--grid", help="Least number of workload steps of the program over slots (policies that commit)."),
+]
+NoBound = Annotated[bool, typer.Option("--no-bound", help="Do not compute what any scheduler could earn at most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]

@@ -18,19 +18,14 @@ if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster
     from slotwise.workloads._base import Workload
 
-__all__ = ["BOUND_ROUNDS", "LARGEST_BOUND", "simulate"]
-
-LARGEST_BOUND = 10_000_000
-"""Slots in which a job might run, over all jobs: beyond this ``simulate`` leaves the bound out."""
-BOUND_ROUNDS = 25
-"""Rounds that ``simulate`` gives the bound at most; ``slotwise bound`` goes on."""
-BOUND_WORK = 8_000_000
-"""Rounds times slots as above that it gives the bound at most, but two rounds in any case, so that it takes seconds."""
+__all__ = ["simulate"]
 
 
 def simulate(
     workload: options.WorkloadName,
-    policy: Annotated[str, typer.Option(envvar="SLOTWISE_POLICY", help="pdors, fifo or drf.")] = "pdors",
+    policy: Annotated[
+        str, typer.Option(envvar="SLOTWISE_POLICY", help="A name (slotwise policies), or package.module:Class.")
+    ] = "pdors",
     cluster: options.ClusterName = None,
     cluster_share: options.ClusterShare = None,
     machines: options.Machines = None,
@@ -38,13 +33,8 @@ def simulate(
     horizon: options.Horizon = None,
     slot: options.Slot = None,
     seed: options.Seed = 0,
-    prices: Annotated[
-        str, typer.Option(envvar="SLOTWISE_PRICES", help="learnt, learnt=X, literal or scale=X (pdors).")
-    ] = "learnt",
-    solver: Annotated[
-        str,
-        typer.Option(envvar="SLOTWISE_SOLVER", help="sweep, exact or reference, for one job in one slot (pdors)."),
-    ] = "sweep",
+    prices: options.PricesText = "learnt",
+    solver: options.SolverName = "sweep",
     delta: Annotated[
         float | None, typer.Option(help="Probability of failure that a gain by name allows for (0.1; reference).")
     ] = None,
@@ -55,7 +45,7 @@ def simulate(
     attempts: Annotated[
         int | None, typer.Option(help="Roundings of one relaxation at most, then the sweep (100; reference).")
     ] = None,
-    grid: Annotated[int, typer.Option(help="Least number of workload steps of the program over slots (pdors).")] = 500,
+    grid: options.Grid = 500,
     value: options.Value = None,
     elastic: options.Elastic = None,
     format: options.Format = None,
@@ -63,9 +53,7 @@ def simulate(
     events: Annotated[
         Path | None, typer.Option(help="Write every event and command to this file, a JSON a line.")
     ] = None,
-    no_bound: Annotated[
-        bool, typer.Option("--no-bound", help="Do not compute what any scheduler could earn at most.")
-    ] = False,
+    no_bound: options.NoBound = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Play a workload against a policy on a virtual clock, and report what it earned."""
@@ -141,17 +129,18 @@ def _bound(source: Workload, where: Cluster) -> tuple[float | None, float | None
     import time
 
     from slotwise.optim.bound import Relaxed
+    from slotwise.sim.compare import LARGEST_BOUND, bound_rounds
 
     begin = time.perf_counter()
     relaxed = Relaxed(source.jobs, where, source.horizon, source.slot_seconds)
-    if relaxed.size > LARGEST_BOUND:
+    rounds = bound_rounds(relaxed.size)
+    if rounds is None:
         typer.echo(
             f"slotwise: no upper bound, since jobs x slots is {relaxed.size}, beyond {LARGEST_BOUND}; slotwise bound "
             "takes its time for it",
             err=True,
         )
         return None, None, None
-    rounds = max(2, min(BOUND_ROUNDS, BOUND_WORK // max(1, relaxed.size)))
     with progress("upper bound: rounds", rounds) as shown:
         for bound in relaxed.improve(rounds=rounds):
             if shown is not None:

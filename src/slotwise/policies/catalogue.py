@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InvalidInput
@@ -20,7 +22,7 @@ from slotwise.policies.drf import Drf
 from slotwise.policies.fifo import Fifo
 from slotwise.policies.pdors import PdOrs
 
-__all__ = ["COMMITTING", "NAMES", "POLICIES", "make"]
+__all__ = ["COMMITTING", "NAMES", "POLICIES", "make", "source_of"]
 
 _ALL: tuple[type[Policy], ...] = (PdOrs, Fifo, Drf)
 
@@ -93,6 +95,15 @@ def make(
     if ":" in name:
         return _own(name)
     raise InvalidInput(f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}")
+
+
+def source_of(name: str) -> str:
+    """Return a digest of the file that a policy of one's own is in, '' for one of ours: other source, other runs."""
+    if name in POLICIES:
+        return ""
+    module = sys.modules[type(_own(name)).__module__]
+    where = getattr(module, "__file__", None)
+    return hashlib.sha256(Path(where).read_bytes()).hexdigest()[:16] if where is not None else ""
 
 
 def _own(name: str) -> Policy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from slotwise.sim.metrics import JobRecord, Run
 
-__all__ = ["print_figures", "print_notes", "print_run"]
+__all__ = ["print_figures", "print_notes", "print_run", "print_summary"]
 
 _WIDTH = 140
 """Columns where the output is no terminal."""
@@ -65,6 +65,61 @@ def print_figures(report: Mapping[str, Any], console: Console | None = None) -> 
             figures.add_row(name, _shown(value))
     console.print(figures)
     print_notes(report, console)
+
+
+def print_summary(
+    rows: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+    source: Mapping[str, Mapping[str, Any]],
+    console: Console | None = None,
+) -> None:
+    """Print a comparison: a row for each policy, then what must be known to read it.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of ``slotwise.sim.tables.summary``.
+    notes : sequence of str
+        Of ``slotwise.sim.tables.notes``.
+    source : mapping
+        ``assumed`` and ``skipped`` of the workload.
+    console : rich.console.Console, optional
+        Where to; standard output by default.
+    """
+    console = Console() if console is None else console
+    if not console.is_terminal:
+        console.width = _WIDTH
+    table = Table(box=None, pad_edge=False)
+    table.add_column("policy")
+    for title in (
+        "runs", "utility", "of bound", "admitted", "finished", "unfinished", "turned away", "cannot", "JCT mean",
+        "JCT p99", "decision p50",
+    ):  # fmt: skip
+        table.add_column(title, justify="right")
+    for row in rows:
+        spread = row["total_utility_std"]
+        share = row["fraction_of_bound"]
+        table.add_row(
+            escape(row["policy"]),
+            str(row["runs"]),
+            f"{row['total_utility']:.1f}" + ("" if spread is None else f" ± {spread:.1f}"),
+            "-" if share is None else f"{share:.1%}",
+            *(f"{row[name]:.4g}" for name in ("admitted", "completed", "unfinished", "rejected", "infeasible")),
+            *(_seconds(row[name]) for name in ("jct_seconds_mean", "jct_seconds_p99", "decision_seconds_p50")),
+        )
+    console.print(table)
+    for note in notes:
+        console.print(f"\nnote: {note}", highlight=False, markup=False)
+    print_notes(source, console)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value * 1e3:.3g} ms"
 
 
 def print_notes(report: Mapping[str, Any], console: Console) -> None:

@@ -39,6 +39,8 @@ class JobRecord:
         The same with numbers.
     promised : int, optional
         Last slot of the committed schedule.
+    promised_utility, cost : float, optional
+        What that schedule is worth, and what it costs at the prices of the decision.
     completed : int, optional
         Slot in which it finished.
     utility : float
@@ -57,6 +59,8 @@ class JobRecord:
     reason: Reason | None = None
     detail: str = ""
     promised: int | None = None
+    promised_utility: float | None = None
+    cost: float | None = None
     completed: int | None = None
     utility: float = 0.0
     started: int | None = None
@@ -201,6 +205,8 @@ class Recorder:
         """Note an admission, and how long it took to decide."""
         record = self._records[command.job_id]
         record.admitted, record.promised, record.schedule = True, command.completion, schedule
+        if command.completion is not None:
+            record.promised_utility, record.cost = command.utility, command.cost
         self.decided(seconds)
 
     def rejected(self, command: Reject, seconds: float | None) -> None:

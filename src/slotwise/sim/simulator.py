@@ -131,7 +131,7 @@ def simulate(
     return world.recorder.finish(policy.figures())
 
 
-def warm_up(policy: str, slot_solver: str = "sweep") -> None:
+def warm_up(policy: str | type[Policy], slot_solver: str = "sweep") -> None:
     """Load the compiled kernels of a policy by a run of two jobs, so that the first decision is timed like any other.
 
     Takes some seconds once on a machine, while they are compiled; then they are cached on disk.
@@ -142,7 +142,8 @@ def warm_up(policy: str, slot_solver: str = "sweep") -> None:
         Job("a", 0, 20.0, 2, worker, PaperSpeed(1.0, 1.0, 1.0), Sigmoid(10.0, 0.1, 2.0), server),
         Job("b", 0, 20.0, 2, worker, AllReduceSpeed(1.0, 1.0), Sigmoid(10.0, 0.1, 2.0)),
     ]
-    simulate(policy, cluster, jobs, horizon=4, slot_seconds=10.0, slot_solver=slot_solver)
+    player = policy if isinstance(policy, str) else policy()
+    simulate(player, cluster, jobs, horizon=4, slot_seconds=10.0, slot_solver=slot_solver)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,184 @@
+"""``slotwise compare``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slotwise.cli import options
+from slotwise.cli.output import progress, working
+from slotwise.cli.source import load
+from slotwise.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from slotwise.workloads._base import Workload
+
+__all__ = ["compare"]
+
+
+def compare(
+    workload: options.WorkloadName,
+    policies: Annotated[
+        str,
+        typer.Option(envvar="SLOTWISE_POLICIES", help="Names between commas (slotwise policies lists them), or all."),
+    ] = "all",
+    seeds: Annotated[int, typer.Option(help="Runs of each policy, with seeds from --seed on.")] = 1,
+    cluster: options.ClusterName = None,
+    cluster_share: options.ClusterShare = None,
+    machines: options.Machines = None,
+    jobs: options.Jobs = None,
+    horizon: options.Horizon = None,
+    slot: options.Slot = None,
+    seed: options.Seed = 0,
+    prices: options.PricesText = "learnt",
+    solver: options.SolverName = "sweep",
+    grid: options.Grid = 500,
+    value: options.Value = None,
+    elastic: options.Elastic = None,
+    format: options.Format = None,
+    strict: options.Strict = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for tables and events; the same command with the same folder goes on."),
+    ] = None,
+    parallel: Annotated[str, typer.Option(help="processes, or ray for an existing Ray cluster.")] = "processes",
+    processes: Annotated[
+        int | None, typer.Option(help="Runs at once; as many as there are processors by default.")
+    ] = None,
+    no_bound: options.NoBound = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Play the same workload against several policies; Ctrl-C keeps what is finished."""
+    from slotwise.policies import catalogue
+    from slotwise.sim.compare import BACKENDS, Bounded, Comparison, Conditions, Outcome, check_policies, play
+    from slotwise.sim.simulator import warm_up
+
+    names = list(catalogue.NAMES) if policies == "all" else [name.strip() for name in policies.split(",")]
+    check_policies(names)
+    if seeds < 1:
+        raise InvalidInput(f"--seeds must be >= 1, got {seeds}")
+    if processes is not None and processes < 1:
+        raise InvalidInput(f"--processes must be >= 1, got {processes}")
+    if parallel not in BACKENDS:
+        raise InvalidInput(f"--parallel must be one of {', '.join(BACKENDS)}, got {parallel!r}")
+
+    def source(number: int) -> Workload:
+        found, where = load(
+            workload, cluster, cluster_share, machines, jobs, horizon, slot, number, value, elastic, format, strict
+        )
+        return replace(found, cluster=where)
+
+    first = source(seed)
+    assert first.cluster is not None
+    for name in names:
+        # A mistake shows before any run is made.
+        catalogue.make(
+            name,
+            first.cluster,
+            (),
+            slot_seconds=first.slot_seconds,
+            horizon=first.horizon,
+            prices=prices,
+            slot_solver=solver,
+            grid=grid,
+        )
+    given = {
+        **_named("workload", workload),
+        **_named("cluster", cluster),
+        "cluster_share": cluster_share,
+        "machines": machines,
+        "jobs": jobs,
+        "horizon": horizon,
+        "slot": slot,
+        "prices": prices,
+        "solver": solver,
+        "grid": grid,
+        "value": value,
+        "elastic": elastic,
+        "format": format,
+        "strict": strict,
+    }
+    sources = {name: catalogue.source_of(name) for name in names}
+    wanted = [(name, number) for number in range(seed, seed + seeds) for name in names]
+    asked: list[tuple[str | None, int]] = [*wanted]
+    if not no_bound:
+        asked += [(None, number) for number in range(seed, seed + seeds)]
+    folder = None
+    if out is not None:
+        from slotwise import __version__
+        from slotwise.report.folder import Folder
+
+        folder = Folder(out, {"slotwise": __version__, **given})
+        total = len(asked)
+        asked = [(name, n) for name, n in asked if not folder.has(name, n, "" if name is None else sources[name])]
+        if len(asked) < total:
+            typer.echo(f"slotwise: {total - len(asked)} of {total} runs are in {out} already", err=True)
+    if asked:
+        with working("loading kernels (compiled once, then cached)"):
+            for name in sorted({name for name, _ in asked if name is not None}):
+                warm_up(name, solver)
+    conditions = Conditions(prices, solver, {}, grid)
+    finished: list[Outcome | Bounded] = []
+    count = 0
+    interrupted = False
+    try:
+        with progress("compare: runs", len(asked)) as shown:
+            made = play(source, asked, conditions, events=folder is not None, processes=processes, backend=parallel)
+            for one in made if asked else ():
+                if folder is None:
+                    finished.append(one)
+                else:
+                    folder.keep(one, sources[one.policy] if isinstance(one, Outcome) else "")
+                count += 1
+                if shown is not None:
+                    shown(count)
+    except KeyboardInterrupt:
+        interrupted = True
+        kept = f"what is finished is in {out}, and the same command goes on from there" if folder else "nothing is kept"
+        typer.echo(f"slotwise: stopped after {count} of {len(asked)} runs; {kept}", err=True)
+    if folder is not None:
+        table = folder.finish(names)
+    else:
+        runs = [one for one in finished if isinstance(one, Outcome)]
+        runs.sort(key=lambda one: (names.index(one.policy), one.seed))
+        table = Comparison(runs, [one for one in finished if isinstance(one, Bounded)]).summary()
+    _report(table.to_dicts(), first, given, out, as_json)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _report(
+    rows: list[dict[str, Any]], first: Workload, given: dict[str, Any], out: Path | None, as_json: bool
+) -> None:
+    from slotwise.sim import tables
+
+    said = tables.notes(rows)
+    if as_json:
+        report = {
+            "options": {name: value for name, value in given.items() if value is not None},
+            "workload_format": first.format,
+            "workload_digest": first.digest,
+            "policies": rows,
+            "notes": said,
+            "out": None if out is None else str(out),
+            "assumed": dict(first.assumed),
+            "skipped": dict(first.skipped),
+        }
+        typer.echo(json.dumps(report, indent=2, allow_nan=False))
+        return
+    from slotwise.report.console import print_summary
+
+    print_summary(rows, said, {"assumed": first.assumed, "skipped": first.skipped})
+
+
+def _named(option: str, name: str | None) -> dict[str, str | None]:
+    """Return what an option names; of a file its full path, and a digest of what is in it to see that it stays."""
+    path = None if name is None else Path(name)
+    if path is None or not path.is_file():
+        return {option: name}
+    return {option: str(path.resolve()), f"{option}_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}

@@ -1,0 +1,200 @@
+"""The folder of a comparison: what is finished is kept, whatever happens, and tables are made of it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars
+
+from slotwise.errors import InvalidInput
+from slotwise.sim import tables
+from slotwise.sim.compare import Bounded, Outcome
+
+__all__ = ["Folder"]
+
+_SETTINGS = "comparison.json"
+_PARTS = "parts"
+_EVENTS = "events"
+
+Row = dict[str, Any]
+
+
+class Folder:
+    """Runs of one comparison on disk.
+
+    ``comparison.json`` says how they were made. ``parts/`` has a row and a job table for each finished run and a row
+    for each bound, ``events/`` the events of each run. Each file is whole or not there, and the row is written last:
+    a run whose row is there is finished. ``runs.parquet``, ``jobs.parquet`` and ``summary.csv`` are made of the parts.
+
+    Parameters
+    ----------
+    path : Path
+        Made if it does not exist.
+    settings : mapping
+        What all runs have in common; plain data.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder cannot be written, holds something else, or runs with other settings.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        self.settings = dict(settings)
+        known = read_settings(path) if (path / _SETTINGS).exists() else None
+        if known is None and path.is_dir() and any(path.iterdir()):
+            raise InvalidInput(
+                f"--out must be a new folder or one of slotwise compare, {str(path)!r} holds other files"
+            )
+        if known is not None:
+            for name in [*settings, *known]:
+                if known.get(name) != self.settings.get(name):
+                    raise InvalidInput(
+                        f"--out {str(path)!r} holds runs with {name} {_shown(known.get(name))}, now it is "
+                        f"{_shown(self.settings.get(name))}; name another folder, or delete this one"
+                    )
+        try:
+            for folder in (path, path / _PARTS, path / _EVENTS):
+                folder.mkdir(parents=True, exist_ok=True)
+            if known is None:
+                _write(path / _SETTINGS, lambda stream: stream.write(_text(self.settings)))
+        except OSError as error:
+            raise InvalidInput(f"--out must be a folder that can be written, got {str(path)!r}: {error}") from None
+
+    def has(self, policy: str | None, seed: int, source: str = "") -> bool:
+        """Whether a run, or with None the bound, is finished; of a policy of one's own with this source text."""
+        row = self._row(policy, seed)
+        return row is not None and row.get("policy_source", "") == source
+
+    def keep(self, finished: Outcome | Bounded, source: str = "") -> None:
+        """Write a finished run or bound."""
+        if isinstance(finished, Bounded):
+            row: Row = {
+                "seed": finished.seed,
+                "workload_digest": finished.digest,
+                "upper_bound": finished.value,
+                "bound_gap": finished.gap,
+                "wall_seconds": finished.wall_seconds,
+            }
+            _write(self._part(None, finished.seed, "json"), lambda stream: stream.write(_text(row)))
+            return
+        part = self._part(finished.policy, finished.seed, "parquet")
+        jobs = tables.frame(tables.job_rows(finished), tables.JOB_COLUMNS)
+        _write(part, jobs.write_parquet)
+        events = self.path / _EVENTS / f"{_stem(finished.policy, finished.seed)}.jsonl.gz"
+        _write(events, lambda stream: stream.write(finished.events))
+        row = tables.run_row(finished, None) | {"policy_source": source}
+        _write(self._part(finished.policy, finished.seed, "json"), lambda stream: stream.write(_text(row)))
+
+    def finish(self, policies: list[str]) -> polars.DataFrame:
+        """Write ``runs.parquet``, ``jobs.parquet`` and ``summary.csv`` of all that is finished; return the summary.
+
+        ``policies`` come first, in this order, then those of earlier calls.
+        """
+        rows = [row for part in sorted((self.path / _PARTS).glob("*.json")) if (row := _read(part)) is not None]
+        bounds = {row["seed"]: row for row in rows if "policy" not in row}
+        made = [row for row in rows if "policy" in row]
+        rank = {name: at for at, name in enumerate(policies)}
+        made.sort(key=lambda row: (rank.get(row["policy"], len(rank)), row["policy"], row["seed"]))
+        runs = []
+        for row in made:
+            row.pop("policy_source")
+            bound = bounds.get(row["seed"])
+            if bound is not None and bound["upper_bound"]:
+                row["upper_bound"], row["bound_gap"] = bound["upper_bound"], bound["bound_gap"]
+                row["fraction_of_bound"] = row["total_utility"] / bound["upper_bound"]
+            runs.append(row)
+        table = tables.frame(runs)
+        summary = tables.summary(table)
+        _write(self.path / "runs.parquet", table.write_parquet)
+        # Job by job through memory would be much: one part after another.
+        parts = [self._part(row["policy"], row["seed"], "parquet") for row in runs]
+        jobs = polars.scan_parquet(parts) if parts else polars.LazyFrame(schema=tables.JOB_COLUMNS)
+        _write_path(self.path / "jobs.parquet", jobs.sink_parquet)
+        _write(self.path / "summary.csv", summary.write_csv)
+        return summary
+
+    def _part(self, policy: str | None, seed: int, ending: str) -> Path:
+        return self.path / _PARTS / f"{_stem(policy, seed)}.{ending}"
+
+    def _row(self, policy: str | None, seed: int) -> Row | None:
+        return _read(self._part(policy, seed, "json"))
+
+
+def read_settings(path: Path) -> Row:
+    """Return how the runs of a folder were made.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no folder of ``slotwise compare``.
+    """
+    found = _read(path / _SETTINGS)
+    if found is None:
+        raise InvalidInput(f"{path} must be a folder that slotwise compare wrote, it has no readable {_SETTINGS}")
+    return found
+
+
+def read_events(path: Path, policy: str, seed: int) -> list[Row]:
+    """Return the events and commands of a run of a folder."""
+    with gzip.open(path / _EVENTS / f"{_stem(policy, seed)}.jsonl.gz", "rt", encoding="utf-8") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def _read(path: Path) -> Row | None:
+    """Return what a file holds; None if it is not there or not whole."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _stem(policy: str | None, seed: int) -> str:
+    """Return the name of a run's files; what no file name may hold is replaced, and told apart by a digest."""
+    name = "bound" if policy is None else policy
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    if plain != name or (policy is not None and name == "bound"):
+        plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{plain}-{seed}"
+
+
+def _shown(value: object) -> str:
+    return "not given" if value is None else json.dumps(value)
+
+
+def _text(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
+
+
+def _write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Write a file that is whole or not there."""
+
+    def into(part: Path) -> None:
+        with part.open("wb") as stream:
+            fill(stream)
+
+    _write_path(path, into)
+
+
+def _write_path(path: Path, fill: Callable[[Path], object]) -> None:
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        fill(part)
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

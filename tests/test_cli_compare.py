@@ -1,0 +1,170 @@
+"""``slotwise compare`` and ``slotwise policies``: tables, folders that go on, and a clean stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from slotwise.cli import main
+from slotwise.policies import catalogue
+
+SMALL = ["compare", "--workload", "paper", "--jobs", "20", "--machines", "5", "--processes", "1"]
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict[str, Any], str]:
+    assert main([*arguments, "--json"]) == 0
+    captured = capsys.readouterr()
+    return json.loads(captured.out), captured.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_json_has_a_row_for_each_policy_over_the_same_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    found, _ = answer(capsys, *SMALL, "--policies", "pdors, fifo", "--seeds", "2")
+
+    assert [(row["policy"], row["runs"]) for row in found["policies"]] == [("pdors", 2), ("fifo", 2)]
+    assert len(found["workload_digest"]) == 16
+    for row in found["policies"]:
+        assert row["completed"] + row["unfinished"] + row["rejected"] + row["infeasible"] == 20
+        assert 0.0 < row["fraction_of_bound"] <= 1.0
+
+
+def test_the_text_shows_unfinished_jobs_in_the_table_and_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--policies", "drf", "--no-bound"]) == 0
+
+    out = capsys.readouterr().out
+    assert "unfinished" in out.splitlines()[0]
+    assert "note: jobs that entered and did not finish by the horizon, in the mean run: drf" in out
+
+
+def test_a_folder_goes_on_without_making_a_run_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first, _ = answer(capsys, *SMALL, "--policies", "fifo", "--seeds", "2", "--out", str(out))
+    stamps = {path.name: path.stat().st_mtime_ns for path in (out / "events").iterdir()}
+
+    second, said = answer(capsys, *SMALL, "--policies", "fifo,drf", "--seeds", "3", "--out", str(out))
+
+    assert "4 of 9 runs are in" in said
+    assert {name: (out / "events" / name).stat().st_mtime_ns for name in stamps} == stamps
+    assert [row["policy"] for row in second["policies"]] == ["fifo", "drf"]
+    assert first["policies"][0]["runs"] == 2
+    assert len(polars.read_parquet(out / "runs.parquet")) == 6
+    assert len(polars.read_parquet(out / "jobs.parquet")) == 6 * 20
+
+
+def test_a_folder_of_other_settings_or_other_files_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    jobs = write("name,epochs", name="jobs.csv")
+    rows = (Path(__file__).parents[1] / "examples/jobs.yaml").read_bytes()
+    jobs.write_bytes(rows)
+    own = ["compare", "--workload", str(jobs), "--cluster", "4x4", "--policies", "fifo", "--processes", "1"]
+    out = str(tmp_path / "out")
+    assert main([*own, "--out", out]) == 0
+    capsys.readouterr()
+
+    assert "prices" in refused(capsys, *own, "--prices", "literal", "--out", out)
+    jobs.write_bytes(rows + b"\n")
+    assert "workload_sha256" in refused(capsys, *own, "--out", out)
+    assert "must be a new folder" in refused(capsys, *own, "--out", str(tmp_path))
+
+
+def test_a_policy_of_ones_own_by_module_and_class(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shortest_of_a_test.py").write_text(
+        "import slotwise\n\n\n"
+        "class ShortestFirst(slotwise.Policy):\n"
+        '    """Run the job with the least workload left first."""\n\n'
+        '    name = "shortest-first"\n\n'
+        "    def place(self, state, rng):\n"
+        "        queue = sorted(state.active, key=lambda job: (state.remaining[job.id], job.id))\n"
+        "        return slotwise.pack(queue, state.free)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    name = "shortest_of_a_test:ShortestFirst"
+
+    found, _ = answer(capsys, *SMALL, "--policies", f"fifo,{name}", "--out", "out")
+    assert [row["policy"] for row in found["policies"]] == ["fifo", name]
+    _, said = answer(capsys, *SMALL, "--policies", name, "--out", "out")
+    assert "2 of 2 runs are in" in said
+
+    assert main(["simulate", "--workload", "paper", "--jobs", "9", "--policy", name, "--json", "--no-bound"]) == 0
+    assert json.loads(capsys.readouterr().out)["policy"] == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--policies", "fifo,best"], "policy must be one of"),
+        (["--policies", "fifo,fifo"], "policies must be distinct, got 'fifo' twice"),
+        (["--policies", ""], "policy must be one of"),
+        (["--policies", "nowhere:Best"], "must name a class that can be imported"),
+        (["--seeds", "0"], "--seeds must be >= 1, got 0"),
+        (["--processes", "0"], "--processes must be >= 1, got 0"),
+        (["--parallel", "threads"], "--parallel must be one of processes, ray, got 'threads'"),
+        (["--prices", "cheap"], "prices must be"),
+        (["--solver", "best"], "solver must be"),
+        (["--jobs", "0"], "--jobs must be >= 1, got 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    out = tmp_path / "out"
+    assert says in refused(capsys, *SMALL, *arguments, "--out", str(out))
+    assert not out.exists(), "nothing is written before all is checked"
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [
+        *(sys.executable, "-m", "slotwise", "compare", "--workload", "paper", "--jobs", "40", "--machines", "8"),
+        *("--policies", "fifo,drf", "--seeds", "60", "--no-bound", "--processes", "2", "--out", str(out)),
+    ]
+    started = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while len(list(out.glob("parts/*.json"))) < 3:
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.05)
+    # As a terminal does: to all processes of the command.
+    os.killpg(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=120)
+
+    assert started.returncode == 130
+    assert "stopped after" in said
+    assert "the same command goes on from there" in said
+    assert "Traceback" not in said
+    kept = len(polars.read_parquet(out / "runs.parquet"))
+    assert 3 <= kept < 120
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
+    assert f"{kept} of 120 runs are in" in done.stderr
+    assert len(polars.read_parquet(out / "runs.parquet")) == 120
+
+
+def test_policies_are_listed_with_one_line_and_the_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == list(catalogue.NAMES)
+    assert all(row["summary"].endswith(".") and row["source"] for row in rows)
+
+    assert main(["policies"]) == 0
+    out = capsys.readouterr().out
+    assert all(row["summary"] in out and row["source"] in out for row in rows)
