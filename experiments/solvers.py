@@ -64,7 +64,7 @@ class Walk(PdOrs):
     def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         decision = super().admit(job, state, rng)
         request = state.requests[job.id]
-        prices = self._prices
+        prices = self.prices
         assert prices is not None
         if request.bid.utility > 0:
             self.compare(request, state, prices)

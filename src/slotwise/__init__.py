@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slotwise.errors import InvalidCluster, InvalidInput, InvalidJob, InvalidTrace, SlotwiseError
+    from slotwise.explanation import Explanation, explain
     from slotwise.model.cluster import Cluster, Machine
     from slotwise.model.job import Job
     from slotwise.model.schedule import Decision, Placement, Reason, Schedule
@@ -34,6 +35,7 @@ __all__ = [
     "Comparison",
     "Deadline",
     "Decision",
+    "Explanation",
     "FittedAllReduce",
     "FittedSpeed",
     "InvalidCluster",
@@ -61,6 +63,7 @@ __all__ = [
     "TableSpeed",
     "Workload",
     "compare",
+    "explain",
     "google",
     "offline_optimum",
     "pack",
@@ -76,6 +79,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "errors": ("InvalidCluster", "InvalidInput", "InvalidJob", "InvalidTrace", "SlotwiseError"),
+    "explanation": ("Explanation", "explain"),
     "model.cluster": ("Cluster", "Machine"),
     "model.job": ("Job",),
     "model.schedule": ("Decision", "Placement", "Reason", "Schedule"),

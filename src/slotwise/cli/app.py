@@ -12,9 +12,11 @@ import typer
 
 from slotwise.cli.bound import bound
 from slotwise.cli.compare import compare
+from slotwise.cli.explain import explain
 from slotwise.cli.fit import fit
 from slotwise.cli.policies import policies
 from slotwise.cli.quote import quote
+from slotwise.cli.reproduce import reproduce
 from slotwise.cli.simulate import simulate
 from slotwise.errors import InvalidInput, SlotwiseError
 
@@ -50,6 +52,8 @@ def _root(
 app.command()(simulate)
 app.command()(compare)
 app.command()(policies)
+app.command()(explain)
+app.command()(reproduce)
 app.command()(bound)
 app.command()(quote)
 app.command()(fit)

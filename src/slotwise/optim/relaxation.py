@@ -162,11 +162,13 @@ class Reference:
             draws = draw(values, min(left, _DRAWN_AT_ONCE), rng)
             packs, covers = program.holds(draws)
             good = np.flatnonzero(packs & covers)
+            looked_at = int(good[0]) + 1 if len(good) else len(draws)
+            self.rounding.attempts += looked_at
+            self.rounding.packing += int(np.count_nonzero(packs[:looked_at]))
+            self.rounding.covering += int(np.count_nonzero(covers[:looked_at]))
             if len(good):
-                self.rounding.attempts += int(good[0]) + 1
                 first: Floats = draws[good[0]]
                 return first
-            self.rounding.attempts += len(draws)
             left -= len(draws)
         return None
 

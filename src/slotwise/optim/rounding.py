@@ -103,6 +103,8 @@ class Rounding:
         Relaxations solved that have a solution.
     attempts : int
         Draws looked at.
+    packing, covering : int
+        Those of them that held all packing rows, and all covering rows.
     feasible : int
         Relaxations for which some draw held both sides.
     fallbacks : int
@@ -113,6 +115,8 @@ class Rounding:
 
     relaxations: int = 0
     attempts: int = 0
+    packing: int = 0
+    covering: int = 0
     feasible: int = 0
     fallbacks: int = 0
     excess: float = 0.0
@@ -122,6 +126,8 @@ class Rounding:
         return {
             "relaxations": self.relaxations,
             "attempts": self.attempts,
+            "packing": self.packing,
+            "covering": self.covering,
             "feasible": self.feasible,
             "fallbacks": self.fallbacks,
             "cost_over_relaxation": self.excess / self.feasible if self.feasible else None,

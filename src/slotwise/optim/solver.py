@@ -81,14 +81,22 @@ class Exact(_Kernels):
     _places = staticmethod(exact_places)
 
 
-def solver(name: str, *, seed: int = 0, delta: float = 0.1, gain: str | float = 1.0, attempts: int = 100) -> SlotSolver:
+def solver(
+    name: str,
+    *,
+    seed: int = 0,
+    delta: float = 0.1,
+    gain: str | float = 1.0,
+    attempts: int = 100,
+    fallback: bool = True,
+) -> SlotSolver:
     """Return the solver that ``--solver`` names.
 
     Parameters
     ----------
     name : str
         One of ``SOLVERS``.
-    seed, delta, gain, attempts
+    seed, delta, gain, attempts, fallback
         Of the reference, see there.
 
     Raises
@@ -97,7 +105,7 @@ def solver(name: str, *, seed: int = 0, delta: float = 0.1, gain: str | float = 
         If there is none of that name, or a number is out of its bounds.
     """
     # Looked at whichever solver it is, so that a mistake never passes unnoticed.
-    reference = Reference(seed, delta, gain, attempts)
+    reference = Reference(seed, delta, gain, attempts, fallback=fallback)
     solvers: dict[str, SlotSolver] = {"sweep": Sweep(), "exact": Exact(), "reference": reference}
     if name not in solvers:
         raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")

@@ -68,7 +68,8 @@ def make(
     slot_solver : str
         ``sweep``, ``exact`` or ``reference``.
     rounding : mapping, optional
-        ``delta``, ``gain`` and ``attempts`` of the reference solver, see ``slotwise.optim.relaxation.Reference``.
+        ``delta``, ``gain``, ``attempts`` and ``fallback`` of the reference solver, see
+        ``slotwise.optim.relaxation.Reference``.
     grid : int
         Least number of workload steps of the program over slots, >= 1.
     seed : int

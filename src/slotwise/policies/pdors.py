@@ -49,12 +49,13 @@ class PdOrs(CommitAtArrival):
     def __init__(self, planner: Planner, calibration: Calibration) -> None:
         self.planner = planner
         self.calibration = calibration
-        self._prices: Prices | None = None
+        self.prices: Prices | None = None
+        """Of the last decision."""
 
     def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Find the best schedule at today's prices; its payoff decides."""
         request = state.requests[job.id]
-        prices = self._prices = self.calibration.observe(request.bid, idle=state.ledger.idle(state.slot))
+        prices = self.prices = self.calibration.observe(request.bid, idle=state.ledger.idle(state.slot))
         if request.bid.utility <= 0.0:
             detail = (
                 f"worth nothing {request.fewest_slots - 1} slots after arrival, when it could finish at the earliest"
@@ -79,9 +80,9 @@ class PdOrs(CommitAtArrival):
 
     def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Keep a promise as well as can be: the best schedule for what is left, whether it still pays or not."""
-        assert self._prices is not None  # something was admitted before
+        assert self.prices is not None  # something was admitted before
         request = dataclasses.replace(state.requests[job.id], workload=state.remaining[job.id])
-        plan = self.planner.plan(request, state.ledger, self._prices, first=state.slot, at_least=-math.inf)
+        plan = self.planner.plan(request, state.ledger, self.prices, first=state.slot, at_least=-math.inf)
         if plan is None:
             return Decision(
                 False, reason=Reason.MACHINE_LOST, detail="what is left of the cluster cannot train the rest in time"

@@ -18,7 +18,7 @@ from slotwise.errors import InvalidInput
 from slotwise.sim import tables
 from slotwise.sim.compare import Bounded, Outcome
 
-__all__ = ["Folder"]
+__all__ = ["Folder", "read_events", "read_runs", "read_settings"]
 
 _SETTINGS = "comparison.json"
 _PARTS = "parts"
@@ -142,6 +142,12 @@ def read_settings(path: Path) -> Row:
     if found is None:
         raise InvalidInput(f"{path} must be a folder that slotwise compare wrote, it has no readable {_SETTINGS}")
     return found
+
+
+def read_runs(path: Path) -> list[Row]:
+    """Return the rows of all finished runs of a folder, in no particular order."""
+    rows = [_read(part) for part in sorted((path / _PARTS).glob("*.json"))]
+    return [row for row in rows if row is not None and "policy" in row]
 
 
 def read_events(path: Path, policy: str, seed: int) -> list[Row]:

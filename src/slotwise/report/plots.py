@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.fitting import Fit
 
-__all__ = ["FORMATS", "measured_against_fitted", "require"]
+__all__ = ["FORMATS", "Line", "Panel", "chart", "measured_against_fitted", "require"]
 
 FORMATS = ("png", "svg")
 """Formats of a picture, as endings of its file's name."""
@@ -20,9 +23,139 @@ _BAND = 0.1
 _PANEL = 3.2
 """Width and height of a panel, inches."""
 _MOST_ACROSS = 4
+
+_CHART_WIDTH, _CHART_HEIGHT, _LEGEND_WIDTH = 4.2, 3.6, 1.9
+"""Of each panel of a chart, and what its legend takes, inches."""
+_LIMIT = "bound"
+_COLOURS = (
+    "#1f5a94", "#d1495b", "#2e8b57", "#e08e0b", "#7b4fa3", "#8c6d46", "#d66bb2", "#5f6b73", "#a3a12f", "#2aa7b8",
+    "#f0704a",
+)  # fmt: skip
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+_MOST_MARKED = 25
+"""Points of a curve beyond which they are not marked."""
 _LONGEST_TITLE = 34
 _TICKS, _FEWER_TICKS, _WIDE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 3.0), 30.0
 """Where an axis has numbers, in each power of ten, and the range from which on it has fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve, or one set of bars.
+
+    Attributes
+    ----------
+    name : str
+        In the legend.
+    xs : sequence of float or str
+        Where its points are; names for bars.
+    ys : sequence of float or None
+        As many heights, None where there is none.
+    errors : sequence of float
+        Half widths of the bars that show how sure a height is; none if empty.
+    """
+
+    name: str
+    xs: Sequence[float] | Sequence[str]
+    ys: Sequence[float | None]
+    errors: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One part of a figure.
+
+    Attributes
+    ----------
+    title, x_label, y_label : str
+        What it shows.
+    lines : sequence of Line
+        Its curves. One that is called ``bound`` is drawn as a limit.
+    bars : bool
+        Whether heights over names are drawn as bars.
+    logarithmic : bool
+        Whether the x axis is.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    bars: bool = False
+    logarithmic: bool = False
+
+
+def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
+    """Draw curves or bars, panel beside panel, with one legend.
+
+    Parameters
+    ----------
+    title : str
+        Above all.
+    panels : sequence of Panel
+        At least 1.
+    format : str
+        One of ``FORMATS``.
+
+    Returns
+    -------
+    bytes
+        The picture; equal panels give equal files.
+    """
+    require()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_CHART_WIDTH * len(panels) + _LEGEND_WIDTH, _CHART_HEIGHT), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False).ravel()
+    names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines if not panel.bars))
+    styles = {name: at for at, name in enumerate(name for name in names if name != _LIMIT)}
+    handles: dict[str, Any] = {}
+    for axis, panel in zip(axes, panels, strict=True):
+        axis.set_title(panel.title, fontsize=9)
+        axis.set_xlabel(panel.x_label, fontsize=9)
+        axis.set_ylabel(panel.y_label, fontsize=9)
+        axis.tick_params(labelsize=8)
+        axis.grid(axis="y", color="0.9", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+        for line in panel.lines:
+            heights = np.array([math.nan if y is None else y for y in line.ys])
+            if panel.bars:
+                at = np.arange(len(heights))
+                axis.bar(at, heights, color=_COLOURS[0], width=0.7)
+                axis.set_xticks(at, [str(x) for x in line.xs], rotation=60, ha="right", fontsize=8)
+                continue
+            if line.name == _LIMIT:
+                look: dict[str, Any] = {"color": "0.2", "linestyle": "--", "linewidth": 1.2}
+            else:
+                at_style = styles[line.name]
+                look = {
+                    "color": _COLOURS[at_style % len(_COLOURS)],
+                    "marker": _MARKERS[at_style % len(_MARKERS)] if len(heights) <= _MOST_MARKED else None,
+                    "markersize": 4,
+                    "linewidth": 1.4,
+                }
+            drawn = axis.errorbar(
+                line.xs, heights, yerr=line.errors if len(line.errors) else None, elinewidth=0.7, **look
+            )
+            handles.setdefault(line.name, drawn)
+        if panel.logarithmic:
+            axis.set_xscale("log")
+        axis.set_ylim(bottom=0.0)
+    if handles:
+        figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=8, frameon=False)
+    figure.suptitle(title, fontsize=10)
+    return _saved(figure, format)
+
+
+def _saved(figure: Any, format: str) -> bytes:
+    """Return a figure as a file: without a date, and with names that do not change."""
+    import matplotlib
+
+    image = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "slotwise"}):
+        figure.savefig(image, format=format, dpi=150, metadata={"Date": None} if format == "svg" else None)
+    return image.getvalue()
 
 
 def require() -> None:
@@ -55,7 +188,6 @@ def measured_against_fitted(fits: Sequence[Fit], format: str) -> bytes:
         The picture. The line is where both are equal; the band around it is 10 % wide to each side.
     """
     require()
-    import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -85,9 +217,5 @@ def measured_against_fitted(fits: Sequence[Fit], format: str) -> bytes:
             axis.set_minor_formatter(NullFormatter())
     figure.supxlabel("measured seconds of an iteration", fontsize=10)
     figure.supylabel("fitted seconds of an iteration", fontsize=10)
-    image = io.BytesIO()
-    # Without a date, and with names that do not change, equal fits give equal files.
-    metadata = {"Date": None} if format == "svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "slotwise"}):
-        figure.savefig(image, format=format, dpi=150, metadata=metadata)
-    return image.getvalue()
+    # Equal fits give equal files.
+    return _saved(figure, format)

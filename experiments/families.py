@@ -9,10 +9,10 @@ fitted to measurements. Each is planned by `pdors`
 
 Then the same machines in racks, with and without racks known to the planner.
 
-    python experiments/locality.py --out docs/results
+    python experiments/families.py --out docs/results
 
-writes locality.csv, .svg, .png and the tables of locality.md, whose text from "## What it says" on stays. Some minutes
-on two cores. Needs matplotlib (the extra ``plot``).
+writes locality-families.csv, .svg, .png and the tables of locality-families.md, whose text from "## What it says" on
+stays. Some minutes on two cores. Needs matplotlib (the extra ``plot``).
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def tables(rows: list[Row], seeds: int, command: str) -> str:
         f"standard error, as b_int / b_ext goes from {RATIOS[0]} to {RATIOS[-1]} with b_ext = {BETWEEN:g} MB/s. The "
         "paper's own ratio is 10.",
         "",
-        "![Utility over the ratio of bandwidths](locality.svg)",
+        "![Utility over the ratio of bandwidths](locality-families.svg)",
         "",
         '- *one machine only*: every job has `domain="machine"`.',
         "- *spread only*: planned and carried out on a cluster of b_int = b_ext: no job gains by being together.",
@@ -380,8 +380,8 @@ def draw(rows: list[Row], out: Path) -> None:
         row[-1].legend(fontsize=8, frameon=False, loc="lower right")
     figure.supxlabel("bandwidth inside a machine over that between machines", fontsize=9)
     with matplotlib.rc_context({"svg.hashsalt": "slotwise", "svg.fonttype": "none"}):
-        figure.savefig(out / "locality.svg", metadata={"Date": None})
-    figure.savefig(out / "locality.png", dpi=90)
+        figure.savefig(out / "locality-families.svg", metadata={"Date": None})
+    figure.savefig(out / "locality-families.png", dpi=90)
 
 
 def main() -> None:
@@ -400,14 +400,14 @@ def main() -> None:
             rows += found
             print(f"{family}, seed {seed}", flush=True)
     given.out.mkdir(parents=True, exist_ok=True)
-    with (given.out / "locality.csv").open("w", newline="") as stream:
+    with (given.out / "locality-families.csv").open("w", newline="") as stream:
         table = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows([{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows])
-    page = given.out / "locality.md"
+    page = given.out / "locality-families.md"
     before = page.read_text() if page.exists() else ""
     text = before[before.index(TEXT) :] if TEXT in before else ""
-    command = f"python experiments/locality.py --seeds {given.seeds} --links {given.links:g} --out {given.out}"
+    command = f"python experiments/families.py --seeds {given.seeds} --links {given.links:g} --out {given.out}"
     page.write_text(tables(rows, given.seeds, command) + ("\n" + text if text else ""))
     draw(rows, given.out)
 

@@ -1,0 +1,420 @@
+"""Why one job was answered as it was, or waits: its decision is made once more, and asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slotwise.errors import InvalidInput
+from slotwise.model.cluster import Cluster
+from slotwise.model.job import Job
+from slotwise.model.schedule import Decision, Placement, Reason
+from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
+from slotwise.optim.planner import Plan, Planner
+from slotwise.optim.pricing import Prices
+from slotwise.optim.request import Request, Surveyor
+from slotwise.policies import catalogue
+from slotwise.policies._base import CommitAtArrival, Policy, State
+from slotwise.sim.metrics import JobRecord
+from slotwise.sim.simulator import simulate
+
+__all__ = ["Completion", "Explanation", "Wait", "WhatIf", "explain"]
+
+_MOST_COMPLETIONS = 24
+"""Completion slots that are looked at, evenly over those in which the job is worth something."""
+_STEPS = 14
+"""Of a bisection over a workload: to a ten thousandth."""
+_MARGIN = 1e-6
+"""By which a payoff is made to be positive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What finishing by one slot would be worth, and would cost at least.
+
+    Attributes
+    ----------
+    slot : int
+        Last slot.
+    utility : float
+        Of finishing in it.
+    cost : float, optional
+        Of the cheapest plan that ends in it or before; None if what is free trains too little until then.
+    """
+
+    slot: int
+    utility: float
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A change of the job that would have let it in, at the prices and with the machines of the decision.
+
+    Attributes
+    ----------
+    change : str
+        ``value``, ``target`` or ``workload``.
+    was, needed : float
+        The job's own, and the least (of a workload the most) that would do: utility, slots since arrival, samples.
+    """
+
+    change: str
+    was: float
+    needed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A run of slots in which the job was in and did not run, for one reason.
+
+    Attributes
+    ----------
+    first, last : int
+        Slots.
+    reason : Reason
+        In one code.
+    detail : str
+        With numbers, of the last of these slots.
+    """
+
+    first: int
+    last: int
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Explanation:
+    """One job's decision.
+
+    Attributes
+    ----------
+    job : Job
+        The job.
+    policy : str
+        That decided.
+    record : JobRecord
+        What became of it; of a policy that commits at arrival, up to the decision.
+    horizon : int
+        Slots played.
+    completions : list of Completion
+        At each slot in which it could finish, or some of them.
+    plan : Plan, optional
+        The best plan, whether it pays or not.
+    dearest : list of (str, float)
+        Share of each resource in the cost of that plan, the dearest first.
+    dearest_slot : int, optional
+        Slot of that plan in which it pays most.
+    changes : list of WhatIf
+        What would have let a rejected job in.
+    waits : list of Wait
+        With a policy that places slot by slot.
+    """
+
+    job: Job
+    policy: str
+    record: JobRecord
+    horizon: int
+    completions: list[Completion] = field(default_factory=list)
+    plan: Plan | None = None
+    dearest: list[tuple[str, float]] = field(default_factory=list)
+    dearest_slot: int | None = None
+    changes: list[WhatIf] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+
+
+def explain(
+    policy: str | Policy,
+    cluster: Cluster,
+    jobs: Sequence[Job],
+    job_id: str,
+    *,
+    horizon: int,
+    slot_seconds: float,
+    seed: int = 0,
+    prices: str = "learnt",
+    slot_solver: str = "sweep",
+    rounding: Mapping[str, Any] | None = None,
+    grid: int = 500,
+) -> Explanation:
+    """Play a run again up to where one job is understood.
+
+    Parameters
+    ----------
+    policy : str or Policy
+        Its name, see ``slotwise policies``; or a new one.
+    cluster : Cluster
+        The machines.
+    jobs : sequence of Job
+        All of the run.
+    job_id : str
+        Which one.
+    horizon, slot_seconds, seed
+        As of the run.
+    prices, slot_solver, rounding, grid
+        For a policy given by name.
+
+    Returns
+    -------
+    Explanation
+        The decision with its reasons.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such job, or an argument is out of its bounds.
+
+    Examples
+    --------
+    >>> import slotwise
+    >>> drawn = slotwise.paper(jobs=40, machines=10, horizon=20, seed=0)
+    >>> found = slotwise.explain(
+    ...     "pdors", drawn.cluster, drawn.jobs, "job-0013", horizon=20, slot_seconds=drawn.slot_seconds
+    ... )
+    >>> found.record.admitted
+    True
+    """
+    order = sorted(jobs, key=lambda job: job.arrival)
+    at = next((i for i, job in enumerate(order) if job.id == job_id), None)
+    if at is None:
+        raise InvalidInput(f"job must be one of the {len(order)} jobs of the run, got {job_id!r}")
+    inner = policy
+    if isinstance(inner, str):
+        inner = catalogue.make(
+            inner,
+            cluster,
+            jobs,
+            slot_seconds=slot_seconds,
+            horizon=horizon,
+            prices=prices,
+            slot_solver=slot_solver,
+            rounding=rounding,
+            grid=grid,
+            seed=seed,
+        )
+    job = order[at]
+    commits = isinstance(inner, CommitAtArrival)
+    seen: _Asking = _AskingAtArrival(inner, job, slot_seconds) if commits else _Asking(inner, job)
+    # Who comes later changes nothing for who was promised a plan.
+    played = order[: at + 1] if commits else order
+    run = simulate(seen, cluster, played, horizon=horizon, slot_seconds=slot_seconds, seed=seed)
+    name = policy if isinstance(policy, str) else policy.name
+    found = Explanation(job, name, run.records[job_id], horizon)
+    seen.tell(found)
+    return found
+
+
+class _Asking(Policy):
+    """A policy that places slot by slot, asked in each slot why one job waits."""
+
+    name = "asking"
+
+    def __init__(self, inner: Policy, job: Job) -> None:
+        self.inner = inner
+        self.job = job
+        self.waits: list[Wait] = []
+
+    def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+        """Let the policy decide."""
+        return self.inner.admit(job, state, rng)
+
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        """Let the policy place, and ask."""
+        placed = self.inner.place(state, rng)
+        if self.job.id in state.jobs and self.job.id not in placed:
+            reason, detail = self.inner.waiting(self.job, state, placed)
+            before = self.waits[-1] if self.waits else None
+            if before is not None and (before.last, before.reason) == (state.slot - 1, reason):
+                self.waits[-1] = Wait(before.first, state.slot, reason, detail)
+            else:
+                self.waits.append(Wait(state.slot, state.slot, reason, detail))
+        return placed
+
+    def tell(self, found: Explanation) -> None:
+        """Write down what was learnt."""
+        found.waits = self.waits
+
+
+class _AskingAtArrival(_Asking, CommitAtArrival):
+    """A policy that commits at arrival, asked at the decision on one job."""
+
+    def __init__(self, inner: Policy, job: Job, slot_seconds: float) -> None:
+        super().__init__(inner, job)
+        self._slot_seconds = slot_seconds
+        self._learnt: Callable[[Explanation], None] | None = None
+
+    def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+        """Let the policy decide, and look at what it saw."""
+        decision = self.inner.admit(job, state, rng)
+        if job.id == self.job.id:
+            planner, prices = getattr(self.inner, "planner", None), getattr(self.inner, "prices", None)
+            if isinstance(planner, Planner) and isinstance(prices, Prices):
+                question = _Question(job, state, planner, prices, self._slot_seconds)
+                # Answered now: the state is another one later.
+                self._learnt = question.answer(admitted=decision.admitted)
+        return decision
+
+    def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
+        """Let the policy decide."""
+        assert isinstance(self.inner, CommitAtArrival)
+        return self.inner.replan(job, state, rng)
+
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        """Return what was committed."""
+        return state.planned
+
+    def tell(self, found: Explanation) -> None:
+        """Write down what was learnt."""
+        if self._learnt is not None:
+            self._learnt(found)
+
+
+class _Question:
+    """One decision of a policy with prices: what would it have answered to a slightly different job."""
+
+    def __init__(self, job: Job, state: State, planner: Planner, prices: Prices, slot_seconds: float) -> None:
+        self.job = job
+        self.state = state
+        self.planner = planner
+        self.prices = prices
+        self.surveyor = Surveyor(state.cluster, slot_seconds)
+        self.request: Request = state.requests[job.id]
+
+    def plan(self, request: Request) -> Plan | None:
+        """Return the best plan, whether it pays or not."""
+        ledger, first = self.state.ledger, self.state.slot
+        return self.planner.plan(request, ledger, self.prices, first=first, at_least=-math.inf)
+
+    def pays(self, job: Job) -> bool:
+        """Whether another job would have been let in, at these prices."""
+        request = self.surveyor.survey(job, self.state.ledger.end)
+        if request.reason is not None or request.bid.utility <= 0.0:
+            return False
+        plan = self.plan(request)
+        return plan is not None and plan.payoff > _MARGIN * plan.utility
+
+    def answer(self, *, admitted: bool) -> Callable[[Explanation], None]:
+        """Ask all that there is to ask; return what writes it down."""
+        completions = self.completions()
+        plan = self.plan(self.request)
+        dearest, slot = self.dearest(plan)
+        changes = [] if admitted else [change for change in (self.value(), self.target(), self.workload()) if change]
+
+        def write(found: Explanation) -> None:
+            found.completions, found.plan, found.changes = completions, plan, changes
+            found.dearest, found.dearest_slot = dearest, slot
+
+        return write
+
+    def completions(self) -> list[Completion]:
+        """Return what finishing by a slot costs at least, for slots in which it is worth something."""
+        request, first = self.request, self.state.slot
+        behind = first - request.arrival
+        worth = int(np.count_nonzero(request.utility > 0))
+        earliest = behind + request.fewest_slots - 1
+        if worth <= earliest:
+            return []
+        count = min(_MOST_COMPLETIONS, worth - earliest)
+        delays = np.unique(np.linspace(earliest, worth - 1, count).round().astype(int)).tolist()
+        out = []
+        for delay in delays:
+            # All completions up to it are worth the same: the best plan is the cheapest.
+            level = float(request.utility[0])
+            by_then = dataclasses.replace(request, utility=np.full(delay + 1, level))
+            plan = self.plan(by_then)
+            utility = float(request.utility[delay])
+            out.append(Completion(request.arrival + delay, utility, None if plan is None else plan.cost))
+        return out
+
+    def dearest(self, plan: Plan | None) -> tuple[list[tuple[str, float]], int | None]:
+        """Return the share of each resource in the cost of a plan, and the slot in which it pays most."""
+        if plan is None or plan.cost <= 0:
+            return [], None
+        ask, ledger = self.request.ask, self.state.ledger
+        paid = np.zeros(len(self.state.cluster.resources))
+        by_slot = {}
+        for slot, placement in zip(plan.schedule.slots, plan.schedule.placements, strict=True):
+            machines = np.array(placement.machines)
+            price = self.prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines], slot)
+            amounts = np.outer(placement.workers, ask.worker_amount) + np.outer(placement.servers, ask.server_amount)
+            here = (price * amounts).sum(axis=0)
+            paid += here
+            by_slot[slot] = float(here.sum())
+        total = float(paid.sum())
+        order = np.argsort(-paid, kind="stable").tolist()
+        shares = [(self.state.cluster.resources[r], float(paid[r] / total)) for r in order if paid[r] > 0]
+        return shares, max(by_slot, key=lambda slot: (by_slot[slot], -slot))
+
+    def value(self) -> WhatIf | None:
+        """Return the least value: the smallest cost over utility of any plan, found by raising it step by step."""
+        plan = self.plan(self.request)
+        if plan is None or plan.utility <= 0:
+            return None
+        factor = math.inf
+        # Each step takes the best plan at a factor; where it does not pay its own ratio is a better factor.
+        scaled = self.request
+        for _ in range(_STEPS):
+            ratio = plan.cost / (plan.utility / (1.0 if math.isinf(factor) else factor))
+            if ratio >= factor * (1.0 - 1e-9):
+                break
+            factor = ratio
+            scaled = dataclasses.replace(self.request, utility=self.request.utility * factor)
+            again = self.plan(scaled)
+            if again is None:
+                break
+            plan = again
+        was = _value_of(self.job.utility)
+        return None if was is None else WhatIf("value", was, was * factor * (1.0 + 2.0 * _MARGIN))
+
+    def target(self) -> WhatIf | None:
+        """Return the earliest later target that would do; None if none does."""
+        utility = self.job.utility
+        last = self.state.ledger.end - self.job.arrival
+
+        def later(slots: int) -> Job:
+            return dataclasses.replace(self.job, utility=_moved(utility, slots))
+
+        low = max(0, math.ceil(utility.target))
+        if _moved(utility, 1) == utility or low >= last or not self.pays(later(last - low)):
+            return None
+        fails, does = 0, last - low
+        while does - fails > 1:
+            middle = (fails + does) // 2
+            fails, does = (fails, middle) if self.pays(later(middle)) else (middle, does)
+        return WhatIf("target", utility.target, utility.target + does)
+
+    def workload(self) -> WhatIf | None:
+        """Return the largest smaller workload that would do; None if none does."""
+
+        def smaller(share: float) -> Job:
+            return dataclasses.replace(self.job, workload=self.job.workload * share)
+
+        does, fails = 0.0, 1.0
+        for _ in range(_STEPS):
+            middle = (does + fails) / 2.0
+            does, fails = (middle, fails) if self.pays(smaller(middle)) else (does, middle)
+        return WhatIf("workload", self.job.workload, self.job.workload * does) if does > 0 else None
+
+
+def _value_of(utility: Utility) -> float | None:
+    return utility.value if isinstance(utility, Sigmoid | Linear | Deadline) else None
+
+
+def _moved(utility: Utility, slots: int) -> Utility:
+    """Return a utility whose target is so many slots later; the same where it has none to move."""
+    match utility:
+        case Sigmoid() if utility.urgency > 0:
+            return dataclasses.replace(utility, target=utility.target + slots)
+        case Deadline():
+            return dataclasses.replace(utility, target=utility.target + slots)
+        case Linear():
+            # Its target is where half is left.
+            return dataclasses.replace(utility, end=utility.end + 2.0 * slots)
+        case _:
+            return utility

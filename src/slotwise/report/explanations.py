@@ -1,0 +1,136 @@
+"""An explanation as text and as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotwise.explanation import Completion, Explanation, WhatIf
+from slotwise.model.schedule import Reason
+
+__all__ = ["as_data", "as_text"]
+
+_RULES = {
+    Reason.NEVER_FITS: "No machine, or not the whole cluster, holds its smallest size.",
+    Reason.HORIZON_ENDS: "Even alone on the empty cluster it could not finish by the horizon.",
+    Reason.NO_TIME_LEFT: "By the time it could finish at the earliest it is worth nothing any more.",
+    Reason.PRICED_OUT: "At each slot in which it could finish, the cheapest plan costs at least what the job is worth.",
+    Reason.MACHINE_LOST: "A machine of its plan was lost, and no other plan is left.",
+}
+_MOST_WAITS = 12
+_LARGEST_FACTOR = 1e3
+"""A value beyond this many times the job's own is none that an owner could give it."""
+
+
+def as_text(found: Explanation, slot_seconds: float) -> str:
+    """Return an explanation in words.
+
+    Parameters
+    ----------
+    found : Explanation
+        Of one job.
+    slot_seconds : float
+        Length of a slot.
+    """
+    record, job = found.record, found.job
+    lines = [f"{job.id}, arrived in slot {record.arrival}, policy {found.policy}: {_answer(found)}"]
+    if record.reason is not None:
+        lines += [f"reason: {record.reason}. {_RULES.get(record.reason, '')}".rstrip(), f"  {record.detail}"]
+    if found.completions:
+        lines += ["", "finishing by   worth        costs at least   pays"]
+        lines += [_completion(one) for one in found.completions]
+    if found.plan is not None:
+        plan = found.plan
+        lines += [
+            "",
+            f"best plan: {len(plan.schedule.slots)} slots, ends in slot {plan.schedule.completion}, worth "
+            f"{plan.utility:.4g}, costs {plan.cost:.4g}, payoff {plan.payoff:.4g}",
+        ]
+        if found.dearest:
+            parts = ", ".join(f"{name} {share:.0%}" for name, share in found.dearest)
+            lines.append(f"what it pays for: {parts}; most in slot {found.dearest_slot}")
+    if record.reason in (Reason.PRICED_OUT, Reason.NO_TIME_LEFT):
+        lines += ["", "it would have been let in, at the prices of that moment and all else equal,"]
+        told = [_change(change, slot_seconds) for change in found.changes]
+        lines += [f"  - {text}" for text in told if text] or ["  with no value, target or size that was tried"]
+    if found.waits:
+        lines.append("")
+        shown = found.waits if len(found.waits) <= _MOST_WAITS else found.waits[-_MOST_WAITS:]
+        if len(shown) < len(found.waits):
+            lines.append(f"the last {len(shown)} of {len(found.waits)} times that it waited:")
+        for wait in shown:
+            where = f"slot {wait.first}" if wait.first == wait.last else f"slots {wait.first} to {wait.last}"
+            lines.append(f"{where}: {wait.reason}; {wait.detail}")
+    return "\n".join(lines)
+
+
+def _answer(found: Explanation) -> str:
+    record = found.record
+    if record.reason is not None:
+        return "rejected"
+    if record.promised is not None:
+        return f"admitted, promised to end in slot {record.promised}, worth {record.promised_utility:.4g}"
+    waited = sum(wait.last - wait.first + 1 for wait in found.waits)
+    ran = f"ran in {record.active_slots} slots, waited in {waited}"
+    if record.completed is not None:
+        return f"finished in slot {record.completed}, earned {record.utility:.4g}; {ran}"
+    return f"not finished by the horizon ({found.horizon}); {ran}"
+
+
+def _completion(one: Completion) -> str:
+    cost, pays = ("too little room", "-") if one.cost is None else (f"{one.cost:.4g}", _pays(one.utility, one.cost))
+    return f"slot {one.slot:<9} {one.utility:<12.4g} {cost:<16} {pays}"
+
+
+def _pays(utility: float, cost: float) -> str:
+    return "yes" if utility > cost * (1.0 + 1e-9) else "no"
+
+
+def _change(change: WhatIf, slot_seconds: float) -> str:
+    match change.change:
+        case "value":
+            factor = change.needed / change.was
+            if factor > _LARGEST_FACTOR:
+                return ""
+            return f"if it were worth {change.needed:.4g} in place of {change.was:.4g} ({factor:.3g} times)"
+        case "target":
+            later = (change.needed - change.was) * slot_seconds
+            return (
+                f"if its target were {change.needed:.4g} slots after arrival in place of {change.was:.4g} "
+                f"({later / 3600:.3g} h later)"
+            )
+        case _:
+            return (
+                f"if it had {change.needed:.4g} samples to train in place of {change.was:.4g} "
+                f"({change.needed / change.was:.0%})"
+            )
+
+
+def as_data(found: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain data, for JSON."""
+    record = found.record
+    plan = found.plan
+    return {
+        "job": record.id,
+        "policy": found.policy,
+        "arrival": record.arrival,
+        "admitted": record.admitted,
+        "reason": None if record.reason is None else str(record.reason),
+        "detail": record.detail,
+        "promised": record.promised,
+        "started": record.started,
+        "completed": record.completed,
+        "completions": [{"slot": c.slot, "utility": c.utility, "cost": c.cost} for c in found.completions],
+        "plan": None
+        if plan is None
+        else {
+            "slots": list(plan.schedule.slots),
+            "completion": plan.schedule.completion,
+            "utility": plan.utility,
+            "cost": plan.cost,
+            "payoff": plan.payoff,
+        },
+        "dearest": dict(found.dearest),
+        "dearest_slot": found.dearest_slot,
+        "changes": [{"change": c.change, "was": c.was, "needed": c.needed} for c in found.changes],
+        "waits": [{"first": w.first, "last": w.last, "reason": str(w.reason), "detail": w.detail} for w in found.waits],
+    }
