@@ -71,6 +71,30 @@ def test_the_first_queue_goes_before_the_second_and_each_is_in_order_of_arrival(
     assert "".join(who(2.0, machines({"gpu": 1.0}), jobs, 10)) == "aa" + "b" + "c" + "dd" + "aa" + "d"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_who_runs_is_decided_by_the_queue_and_by_arrival_alone(seed: int) -> None:
+    """Ten GPUs on three machines, workers of one each: what fits is a matter of the sum."""
+    rng = np.random.default_rng(seed)
+    drawn = sorted((int(rng.integers(0, 12)), int(rng.integers(1, 8)), int(rng.integers(1, 7))) for _ in range(25))
+    jobs = [gang(f"j{i:02d}", size, slots, arrival=arrival) for i, (arrival, size, slots) in enumerate(drawn)]
+    had = dict.fromkeys((job.id for job in jobs), 0)
+    expected = []
+    for slot in range(80):
+        free = 10
+        runs = []
+        here = [job for job in jobs if job.arrival <= slot and had[job.id] < job.workload]
+        for job in sorted(here, key=lambda job: (had[job.id] >= 7, job.id)):
+            if job.min_workers <= free:
+                free -= job.min_workers
+                runs.append(job)
+        expected.append("".join(sorted(job.id for job in runs)))
+        for job in runs:
+            had[job.id] += job.min_workers
+
+    assert who(7.0, machines({"gpu": 3.0}, {"gpu": 5.0}, {"gpu": 2.0}), jobs, 80) == expected
+    assert not expected[-1]
+
+
 def test_within_a_queue_nobody_takes_the_place_of_who_came_first() -> None:
     jobs = [gang("a", 1, 5), gang("b", 1, 1, arrival=1)]
 

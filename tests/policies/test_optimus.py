@@ -9,7 +9,8 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import AllReduceSpeed
-from slotwise.model.utility import Deadline
+from slotwise.model.table import SpeedPoint, TableSpeed
+from slotwise.model.utility import Deadline, Linear
 from slotwise.policies.optimus import Optimus
 from slotwise.scheduler import Scheduler
 from slotwise.sim.simulator import simulate
@@ -111,6 +112,14 @@ def test_a_worker_that_would_slow_its_job_down_is_not_added() -> None:
     run = simulate("optimus", Cluster.uniform(16, gpu=1), [job], horizon=15, slot_seconds=100.0)
     # One worker trains 100 samples a slot, two across machines next to nothing.
     assert run.records["a"].completed == 4
+
+
+def test_a_job_whose_next_worker_gains_nothing_grows_no_more() -> None:
+    """Two workers are measured to be slower than one; that three are faster is out of sight."""
+    measured = TableSpeed((SpeedPoint(1, 1, 10.0), SpeedPoint(2, 1, 5.0), SpeedPoint(3, 1, 20.0)))
+    job = Job("a", 0, 4000.0, 8, {"gpu": 1.0}, measured, Linear(9.0, 99.0), {"cpu": 1.0}, max_workers=3)
+
+    assert fill(machines({"gpu": 4.0, "cpu": 4.0}), job) == {"a": Placement((0,), (1,), (1,))}
 
 
 def test_who_waits_is_told_who_is_before_it() -> None:

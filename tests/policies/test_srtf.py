@@ -102,6 +102,29 @@ def test_a_job_that_would_have_to_push_away_a_shorter_one_waits() -> None:
     assert second == [Launch(1, "c", on(0))]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_who_runs_is_decided_by_time_left_alone(seed: int) -> None:
+    """Ten GPUs on three machines, workers of one each: what fits is a matter of the sum."""
+    rng = np.random.default_rng(seed)
+    drawn = sorted((int(rng.integers(0, 12)), int(rng.integers(1, 8)), int(rng.integers(1, 7))) for _ in range(25))
+    jobs = [gang(f"j{i:02d}", size, slots, arrival=arrival) for i, (arrival, size, slots) in enumerate(drawn)]
+    left = {job.id: slots for job, (_, _, slots) in zip(jobs, drawn, strict=True)}
+    expected: list[set[str]] = []
+    for slot in range(80):
+        free = 10
+        expected.append(set())
+        here = [job for job in jobs if job.arrival <= slot and left[job.id] > 0]
+        for job in sorted(here, key=lambda job: (left[job.id], job.id)):
+            if job.min_workers <= free:
+                free -= job.min_workers
+                expected[-1].add(job.id)
+        for name in expected[-1]:
+            left[name] -= 1
+
+    assert who(machines({"gpu": 3.0}, {"gpu": 5.0}, {"gpu": 2.0}), jobs, 80) == expected
+    assert not any(left.values())
+
+
 def test_without_others_to_come_nothing_ever_moves() -> None:
     jobs = [gang(f"j{i}", 1 + i % 3, 3 + i) for i in range(6)]
 

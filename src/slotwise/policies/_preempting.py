@@ -51,7 +51,7 @@ class Preempting(Policy):
         for job in ranked:
             before = state.kept.get(job.id)
             placement: Placement | None
-            if before is not None and (job.id not in moving or beside.hold(job.id, before)):
+            if before is not None and job.id not in moving:
                 placement = before
             elif above.find(job.id, self._choices[job.id]) is None:
                 continue
