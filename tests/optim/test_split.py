@@ -105,6 +105,39 @@ def test_a_plan_costs_what_its_placements_cost_at_the_prices_of_each_side() -> N
     assert set(plan.schedule.placements) == {Placement((0, 2), (2, 0), (0, 1))}
 
 
+@pytest.mark.parametrize("rolling", [False, True])
+def test_the_split_ledger_shows_what_is_committed_lost_and_passed(rolling: bool) -> None:
+    """The grains of each machine are in the half of its side; what the ledger derives from them is right."""
+    cluster = machines({"gpu": 2.0, "memory": 4.0}, {"gpu": 2.0, "memory": 4.0}, {"gpu": 2.0, "memory": 4.0})
+    split = Split(cluster, 1.0, np.array([1]))
+    ledger = Ledger(cluster, 3, rolling=rolling)
+    split.ledger(ledger)
+    amounts = cluster.grains[0] // 3
+    ledger.commit([0, 2], [Placement((0, 1), (1, 2), (0, 0)), Placement((1,), (1,), (0,))], amounts, np.zeros(2))
+    ledger.lose(2)
+    ledger.advance(1)
+    if rolling:
+        ledger.commit([3], [Placement((0,), (2,), (0,))], amounts, np.zeros(2))
+
+    own = split.ledger(ledger)
+
+    assert (own.origin, own.end) == (ledger.origin, ledger.end)
+    view = own.view
+    assert not view.used[:, [0, 2], 2:].any()
+    assert not view.used[:, 1, :2].any()
+    assert (view.used[:, :, :2] + view.used[:, :, 2:4] == ledger.view.used).all()
+    assert view.used[2, 1].tolist() == [0.0, 0.0, *amounts, 0.0]
+    assert view.capacity[2].tolist() == [0.0] * 5
+    assert sorted(view.members.tolist()) == [0, 1]
+    # Touched is what is used, and spread is what recounting gives.
+    assert (view.flags == view.used.any(axis=2)).all()
+    for row in range(3):
+        assert view.touched[row, : view.counts[row]].tolist() == np.flatnonzero(view.flags[row]).tolist()
+    again = own.copy()
+    again.recount()
+    assert (again.view.spread == view.spread).all()
+
+
 def test_machines_without_gpus_are_for_servers() -> None:
     cluster = machines({"gpu": 1.0, "cpu": 1.0}, {"cpu": 1.0}, {"gpu": 2.0}, {}, {"cpu": 4.0})
 

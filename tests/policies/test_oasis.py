@@ -208,6 +208,19 @@ def test_after_a_lost_machine_the_rest_is_planned_on_what_is_left_of_its_side() 
     assert {p.machines for p in scheduler.schedules["b"].placements} == {(1,)}
 
 
+def test_with_learnt_prices_an_idle_cluster_takes_a_job_worth_less_than_all_before() -> None:
+    """As under pdors: the third job comes while the second runs, and is worth less than the first, of 100."""
+    jobs = [
+        gang("dense", 1, 1, utility=Deadline(100.0, 0.0)),
+        gang("poor", 1, 2, arrival=3, utility=Deadline(1.0, 1.0)),
+        gang("late", 1, 2, arrival=3, utility=Deadline(2.0, 3.0)),
+    ]
+
+    _, log = play("oasis", machines({"gpu": 1.0}, {"gpu": 1.0}), jobs, 9, prices="learnt=0.05")
+
+    assert [type(item) for item in decisions(log)] == [Admit, Admit, Reject]
+
+
 def test_it_takes_prices_and_a_solver() -> None:
     assert "oasis" in catalogue.COMMITTING
     cluster, jobs = drawn(30, 6, 10, 0)
