@@ -31,6 +31,8 @@ class Steps:
     ----------
     jobs : sequence of Job
         In order of arrival.
+    widest : (J,) int64
+        Highest level of locality at which each may run: no job leaves the domain of that level in which it starts.
     offsets : (J + 1,) int64
         The steps of the i-th job are ``offsets[i] ... offsets[i + 1] - 1``.
     workers, servers : (n,) int64
@@ -44,6 +46,7 @@ class Steps:
     """
 
     jobs: Sequence[Job]
+    widest: Ints
     offsets: Ints
     workers: Ints
     servers: Ints
@@ -57,7 +60,8 @@ class Steps:
         jobs = state.active
         requests = [state.requests[job.id] for job in jobs]
         asks = [request.ask for request in requests]
-        speeds = [ask.samples[request.widest, request.steps] for ask, request in zip(asks, requests, strict=True)]
+        widest = [request.widest for request in requests]
+        speeds = [request.ask.samples[level, request.steps] for request, level in zip(requests, widest, strict=True)]
         caps = [_enough(speed, state.remaining[job.id]) for speed, job in zip(speeds, jobs, strict=True)]
         steps = [request.steps[:cap] for request, cap in zip(requests, caps, strict=True)]
         offsets = np.concatenate([[0], np.cumsum(caps)]).astype(np.int64)
@@ -66,7 +70,7 @@ class Steps:
         worker, server = np.array([ask.worker for ask in asks]), np.array([ask.server for ask in asks])
         shares, more = _shares(offsets, workers, servers, worker, server, state.ledger.view.capacity.sum(axis=0))
         samples = np.concatenate([speed[:cap] for speed, cap in zip(speeds, caps, strict=True)])
-        return cls(jobs, offsets, workers, servers, samples, shares, more)
+        return cls(jobs, np.array(widest), offsets, workers, servers, samples, shares, more)
 
 
 def _enough(samples: Floats, remaining: float) -> int:
@@ -109,7 +113,7 @@ def fill(state: State, steps: Steps, keys: Floats) -> dict[str, Placement]:
         steps.servers,
         keys,
         state.cluster.domains,
-        np.array([request.widest for request in requests]),
+        steps.widest,
     )
     placed = {}
     for job, w, s in zip(steps.jobs, workers, servers, strict=True):
