@@ -22,6 +22,12 @@ from slotwise.workloads.synthetic import paper
 
 POLICIES = catalogue.NAMES
 
+ANYWHERE = tuple(name for name in POLICIES if name != "oasis")
+"""Those that may put anything on any machine: oasis has machines for servers, which workers never get."""
+
+PLACING = tuple(name for name in POLICIES if name not in catalogue.COMMITTING)
+"""Those that place slot by slot."""
+
 CHEAP = "scale=1e-6"
 """Prices at which any job that fits is worth its resources."""
 
@@ -31,9 +37,9 @@ HOUR = 3600.0
 Log = list[Event | Command]
 
 
-def policy(name: str, cluster: Cluster, prices: str = CHEAP) -> Policy:
+def policy(name: str, cluster: Cluster, prices: str = CHEAP, slot_seconds: float = 1.0) -> Policy:
     """A new policy by name; ``literal`` prices are not for this."""
-    return catalogue.make(name, cluster, (), slot_seconds=1.0, horizon=1, prices=prices)
+    return catalogue.make(name, cluster, (), slot_seconds=slot_seconds, horizon=1, prices=prices)
 
 
 def machines(*resources: Mapping[str, float], bandwidth: tuple[float, float] = (1.0, 1.0)) -> Cluster:
@@ -121,7 +127,7 @@ def play(
 ) -> tuple[Run, Log]:
     """Simulate, and return the run with its event log."""
     log: Log = []
-    chosen = policy(name, cluster, prices) if isinstance(name, str) else name
+    chosen = policy(name, cluster, prices, slot_seconds) if isinstance(name, str) else name
     run = simulate(chosen, cluster, jobs, horizon=horizon, slot_seconds=slot_seconds, seed=seed, log=log.append)
     return run, log
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.builders import POLICIES, Log, elastic, gang, machines, policy
+from tests.builders import PLACING, POLICIES, Log, elastic, gang, machines, policy
 from tests.sim.feasible import assert_feasible
 
 from slotwise.errors import InvalidInput, Overcommitted, SlotwiseError
@@ -34,6 +34,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Decision, Placement, Reason, Schedule
 from slotwise.model.utility import Deadline, Linear
 from slotwise.policies._base import CommitAtArrival, Policy, State
+from slotwise.policies.catalogue import COMMITTING
 from slotwise.scheduler import Scheduler
 from slotwise.sim.simulator import simulate
 
@@ -180,7 +181,7 @@ def test_a_job_is_admitted_launched_once_and_forgotten_when_it_completes(watch: 
 
     (admit,) = watched.handle(JobArrived(0, gang("a", 2, 2)))
     assert isinstance(admit, Admit)
-    assert (admit.slot, admit.job_id, admit.completion) == (0, "a", 1 if name == "pdors" else None)
+    assert (admit.slot, admit.job_id, admit.completion) == (0, "a", 1 if name in COMMITTING else None)
     assert watched.handle(SlotOpened(0)) == [Launch(0, "a", on(0, 2))]
     assert watched.handle(Progressed(0, "a", 2.0)) == []
     assert watched.scheduler.state.remaining == {"a": 2.0}
@@ -467,7 +468,7 @@ def test_a_job_that_has_trained_everything_is_not_planned_anew(watch: Watch) -> 
     assert not watched.used.any()
 
 
-@pytest.mark.parametrize("name", ["fifo", "drf"])
+@pytest.mark.parametrize("name", PLACING)
 def test_a_placing_policy_moves_its_jobs_off_a_lost_machine_at_the_next_slot(watch: Watch, name: str) -> None:
     watched = watch(machines({"gpu": 1.0}, {"gpu": 1.0}), name, 9)
     watched.handle(JobArrived(0, gang("a", 1, 8)), SlotOpened(0))
@@ -767,11 +768,11 @@ class _Course(RuleBasedStateMachine):
             workers_per_server=gamma,
             utility=Deadline(5.0, 2.0) if urgent else Linear(10.0, 50.0),
         )
-        if slow and self.policy_name != "pdors":
+        if slow and self.policy_name not in COMMITTING:
             self.slow.add(job.id)
         (answer,) = self.take(JobArrived(self.next_slot, job))
         assert isinstance(answer, Admit | Reject)
-        if isinstance(answer, Admit) and self.policy_name == "pdors":
+        if isinstance(answer, Admit) and self.policy_name in COMMITTING:
             assert answer.completion is not None
             assert self.next_slot <= answer.completion < self.state.ledger.end
 
@@ -859,8 +860,32 @@ class _PdorsRolling(_Course):
     policy_name, rolling = "pdors", True
 
 
+class _OasisFixed(_Course):
+    policy_name, rolling = "oasis", False
+
+
+class _OasisRolling(_Course):
+    policy_name, rolling = "oasis", True
+
+
 class _Fifo(_Course):
     policy_name, rolling = "fifo", True
+
+
+class _FifoBackfill(_Course):
+    policy_name, rolling = "fifo-backfill", True
+
+
+class _Srtf(_Course):
+    policy_name, rolling = "srtf", True
+
+
+class _Las(_Course):
+    policy_name, rolling = "las", True
+
+
+class _Optimus(_Course):
+    policy_name, rolling = "optimus", True
 
 
 class _Drf(_Course):
@@ -873,8 +898,20 @@ TestPdorsOverAFixedHorizon = _PdorsFixed.TestCase
 TestPdorsOverAFixedHorizon.settings = _COURSES
 TestPdorsOverARollingHorizon = _PdorsRolling.TestCase
 TestPdorsOverARollingHorizon.settings = _COURSES
+TestOasisOverAFixedHorizon = _OasisFixed.TestCase
+TestOasisOverAFixedHorizon.settings = _COURSES
+TestOasisOverARollingHorizon = _OasisRolling.TestCase
+TestOasisOverARollingHorizon.settings = _COURSES
 TestFifoOverARollingHorizon = _Fifo.TestCase
 TestFifoOverARollingHorizon.settings = _COURSES
+TestFifoBackfillOverARollingHorizon = _FifoBackfill.TestCase
+TestFifoBackfillOverARollingHorizon.settings = _COURSES
+TestSrtfOverARollingHorizon = _Srtf.TestCase
+TestSrtfOverARollingHorizon.settings = _COURSES
+TestLasOverARollingHorizon = _Las.TestCase
+TestLasOverARollingHorizon.settings = _COURSES
+TestOptimusOverARollingHorizon = _Optimus.TestCase
+TestOptimusOverARollingHorizon.settings = _COURSES
 TestDrfOverARollingHorizon = _Drf.TestCase
 TestDrfOverARollingHorizon.settings = _COURSES
 

@@ -15,11 +15,10 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Decision, Placement, Reason
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
-from slotwise.optim.planner import Plan, Planner
-from slotwise.optim.pricing import Prices
-from slotwise.optim.request import Request, Surveyor
+from slotwise.optim.planner import Plan
+from slotwise.optim.request import Request
 from slotwise.policies import catalogue
-from slotwise.policies._base import CommitAtArrival, Policy, State
+from slotwise.policies._base import CommitAtArrival, Policy, State, Terms
 from slotwise.sim.metrics import JobRecord
 from slotwise.sim.simulator import simulate
 
@@ -200,7 +199,7 @@ def explain(
         )
     job = order[at]
     commits = isinstance(inner, CommitAtArrival)
-    seen: _Asking = _AskingAtArrival(inner, job, slot_seconds) if commits else _Asking(inner, job)
+    seen: _Asking = _AskingAtArrival(inner, job) if commits else _Asking(inner, job)
     # Who comes later changes nothing for who was promised a plan.
     played = order[: at + 1] if commits else order
     run = simulate(seen, cluster, played, horizon=horizon, slot_seconds=slot_seconds, seed=seed)
@@ -244,20 +243,17 @@ class _Asking(Policy):
 class _AskingAtArrival(_Asking, CommitAtArrival):
     """A policy that commits at arrival, asked at the decision on one job."""
 
-    def __init__(self, inner: Policy, job: Job, slot_seconds: float) -> None:
+    def __init__(self, inner: Policy, job: Job) -> None:
         super().__init__(inner, job)
-        self._slot_seconds = slot_seconds
         self._learnt: Callable[[Explanation], None] | None = None
 
     def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Let the policy decide, and look at what it saw."""
         decision = self.inner.admit(job, state, rng)
-        if job.id == self.job.id:
-            planner, prices = getattr(self.inner, "planner", None), getattr(self.inner, "prices", None)
-            if isinstance(planner, Planner) and isinstance(prices, Prices):
-                question = _Question(job, state, planner, prices, self._slot_seconds)
-                # Answered now: the state is another one later.
-                self._learnt = question.answer(admitted=decision.admitted)
+        assert isinstance(self.inner, CommitAtArrival)
+        if job.id == self.job.id and (terms := self.inner.terms(job, state)) is not None:
+            # Answered now: the state is another one later.
+            self._learnt = _Question(job, terms, state.slot).answer(admitted=decision.admitted)
         return decision
 
     def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
@@ -278,22 +274,20 @@ class _AskingAtArrival(_Asking, CommitAtArrival):
 class _Question:
     """One decision of a policy with prices: what would it have answered to a slightly different job."""
 
-    def __init__(self, job: Job, state: State, planner: Planner, prices: Prices, slot_seconds: float) -> None:
+    def __init__(self, job: Job, terms: Terms, slot: int) -> None:
         self.job = job
-        self.state = state
-        self.planner = planner
-        self.prices = prices
-        self.surveyor = Surveyor(state.cluster, slot_seconds)
-        self.request: Request = state.requests[job.id]
+        self.terms = terms
+        self.slot = slot
+        self.request = terms.survey(job)
 
     def plan(self, request: Request) -> Plan | None:
         """Return the best plan, whether it pays or not."""
-        ledger, first = self.state.ledger, self.state.slot
-        return self.planner.plan(request, ledger, self.prices, first=first, at_least=-math.inf)
+        terms = self.terms
+        return terms.planner.plan(request, terms.ledger, terms.prices, first=self.slot, at_least=-math.inf)
 
     def pays(self, job: Job) -> bool:
         """Whether another job would have been let in, at these prices."""
-        request = self.surveyor.survey(job, self.state.ledger.end)
+        request = self.terms.survey(job)
         if request.reason is not None or request.bid.utility <= 0.0:
             return False
         plan = self.plan(request)
@@ -314,8 +308,8 @@ class _Question:
 
     def completions(self) -> list[Completion]:
         """Return what finishing by a slot costs at least, for slots in which it is worth something."""
-        request, first = self.request, self.state.slot
-        behind = first - request.arrival
+        request = self.request
+        behind = self.slot - request.arrival
         worth = int(np.count_nonzero(request.utility > 0))
         earliest = behind + request.fewest_slots - 1
         if worth <= earliest:
@@ -336,19 +330,20 @@ class _Question:
         """Return the share of each resource in the cost of a plan, and the slot in which it pays most."""
         if plan is None or plan.cost <= 0:
             return [], None
-        ask, ledger = self.request.ask, self.state.ledger
-        paid = np.zeros(len(self.state.cluster.resources))
+        ask, ledger, prices = self.request.ask, self.terms.ledger, self.terms.prices
+        resources = ledger.cluster.resources
+        paid = np.zeros(len(resources))
         by_slot = {}
         for slot, placement in zip(plan.schedule.slots, plan.schedule.placements, strict=True):
             machines = np.array(placement.machines)
-            price = self.prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines], slot)
+            price = prices.at(ledger.used(slot)[machines], ledger.view.capacity[machines], slot)
             amounts = np.outer(placement.workers, ask.worker_amount) + np.outer(placement.servers, ask.server_amount)
             here = (price * amounts).sum(axis=0)
             paid += here
             by_slot[slot] = float(here.sum())
         total = float(paid.sum())
         order = np.argsort(-paid, kind="stable").tolist()
-        shares = [(self.state.cluster.resources[r], float(paid[r] / total)) for r in order if paid[r] > 0]
+        shares = [(resources[r], float(paid[r] / total)) for r in order if paid[r] > 0]
         return shares, max(by_slot, key=lambda slot: (by_slot[slot], -slot))
 
     def value(self) -> WhatIf | None:
@@ -375,7 +370,7 @@ class _Question:
     def target(self) -> WhatIf | None:
         """Return the earliest later target that would do; None if none does."""
         utility = self.job.utility
-        last = self.state.ledger.end - self.job.arrival
+        last = self.terms.ledger.end - self.job.arrival
 
         def later(slots: int) -> Job:
             return dataclasses.replace(self.job, utility=_moved(utility, slots))

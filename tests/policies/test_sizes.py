@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.builders import completions, occupancy, play
+from tests.builders import PLACING, completions, occupancy, play
 
 from slotwise.model.cluster import Cluster, Machine
 from slotwise.model.job import Job
@@ -47,7 +47,7 @@ def test_a_slow_start_does_not_hide_what_is_larger() -> None:
     assert pairs(found, found.steps) == [(2, 1), (3, 1), (4, 1)]
 
 
-@pytest.mark.parametrize("name", ["fifo", "drf"])
+@pytest.mark.parametrize("name", PLACING)
 def test_a_job_that_asks_for_four_workers_runs_with_four(name: str) -> None:
     asked = job((2, 1, 1.0), (1, 2, 0.01), (4, 1, 2.0), requested=4)
     _, log = play(name, CLUSTER, [asked], 20, slot_seconds=10.0)

@@ -6,7 +6,20 @@ import math
 from typing import Any
 
 import pytest
-from tests.builders import HOUR, POLICIES, completions, decisions, drawn, elastic, gang, machines, orders, play
+from tests.builders import (
+    ANYWHERE,
+    HOUR,
+    PLACING,
+    POLICIES,
+    completions,
+    decisions,
+    drawn,
+    elastic,
+    gang,
+    machines,
+    orders,
+    play,
+)
 from tests.sim.feasible import assert_feasible
 
 from slotwise.events import Admit, Launch, Reject
@@ -18,6 +31,7 @@ from slotwise.model.utility import Deadline, Linear, Sigmoid
 from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Surveyor
+from slotwise.policies import catalogue
 from slotwise.policies.pdors import PdOrs
 
 ALL = [(name, "scale=1e-6") for name in POLICIES] + [("pdors", "learnt"), ("pdors", "learnt=2")]
@@ -119,7 +133,7 @@ def test_a_demand_of_zero_for_a_resource_that_the_cluster_lacks_is_no_demand(nam
     assert completions(log) == {"a": 0}
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ANYWHERE)
 def test_one_server_serves_a_job_whose_batch_is_smaller_than_workers_per_server(name: str) -> None:
     cluster = machines({"gpu": 4.0, "cpu": 2.0})
     job = gang("a", 2, 2, server={"cpu": 1.0}, workers_per_server=7.5)
@@ -145,7 +159,7 @@ def test_an_urgent_job_that_would_be_120_slots_late_has_no_time_left(prices: str
     assert_finite(run.summary())
 
 
-@pytest.mark.parametrize("name", ["fifo", "drf"])
+@pytest.mark.parametrize("name", PLACING)
 def test_an_urgent_job_that_is_120_slots_late_earns_nothing(name: str) -> None:
     late = gang("late", 1, 125, utility=Sigmoid(50.0, 6.0, 1.0))
 
@@ -163,7 +177,7 @@ def test_utilities_that_are_zero_everywhere_earn_zero(name: str, prices: str) ->
     run, log = play(name, machines({"gpu": 2.0}), jobs, 8, prices=prices)
 
     assert run.total_utility == 0.0
-    if name == "pdors":
+    if name in catalogue.COMMITTING:
         assert run.summary()["rejected"] == {"no time left": 6}
         assert orders(log) == []
     else:
@@ -286,7 +300,7 @@ def test_fractions_of_a_gpu_add_up_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "prices", "least"), [("fifo", "", 4000), ("drf", "", 4000), ("pdors", "scale=1e-6", 3500)]
+    ("name", "prices", "least"), [*((name, "learnt", 4000) for name in PLACING), ("pdors", "scale=1e-6", 3500)]
 )
 def test_five_thousand_tiny_jobs_are_played(name: str, prices: str, least: int) -> None:
     """Of 100 jobs a slot 80 fit."""

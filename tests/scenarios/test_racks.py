@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.builders import POLICIES, decisions, play
+from tests.builders import ANYWHERE, POLICIES, decisions, play
 from tests.instances import prices_of
 from tests.sim.feasible import assert_feasible
 
@@ -116,7 +116,7 @@ def test_a_rack_that_is_dear_is_left_for_two_that_are_not() -> None:
         assert set(cluster.domains[1, list(plan.schedule.placements[0].machines)].tolist()) == wanted
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ANYWHERE)
 def test_a_job_of_one_rack_never_crosses(name: str) -> None:
     cluster = racks(3, 4, 3)
     bound = [job(4, domain="rack", name=f"job-{i}") for i in range(3)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.builders import (
     HOUR,
+    PLACING,
     POLICIES,
     Log,
     completions,
@@ -233,7 +234,7 @@ def test_pdors_keeps_every_promise_to_the_slot(jobs: int, count: int, horizon: i
             assert record.active_slots == len(record.schedule.slots)
 
 
-@pytest.mark.parametrize("name", ["fifo", "drf"])
+@pytest.mark.parametrize("name", PLACING)
 @pytest.mark.parametrize(("jobs", "count", "horizon", "seed"), [(100, 30, 20, 0), (100, 5, 20, 1), (200, 20, 15, 3)])
 def test_placing_policies_never_overcommit(name: str, jobs: int, count: int, horizon: int, seed: int) -> None:
     cluster, arrivals = drawn(jobs, count, horizon, seed)

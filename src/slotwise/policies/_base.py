@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,10 +13,12 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Decision, Placement, Reason
+from slotwise.optim.planner import Planner
+from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.policies._placing import Free
 
-__all__ = ["CommitAtArrival", "Policy", "State"]
+__all__ = ["CommitAtArrival", "Policy", "State", "Terms"]
 
 
 @dataclass(slots=True)
@@ -109,6 +111,28 @@ class Policy(abc.ABC):
         return {}
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a policy with prices decides on, so that others can ask what it would have answered.
+
+    Attributes
+    ----------
+    planner : Planner
+        Finds the best schedule.
+    ledger : Ledger
+        What is committed, as the planner sees it; only lent, until the next decision.
+    prices : Prices
+        Of the last decision.
+    survey : callable
+        Turns a job into the planner's request.
+    """
+
+    planner: Planner
+    ledger: Ledger
+    prices: Prices
+    survey: Callable[[Job], Request]
+
+
 class CommitAtArrival(Policy):
     """A policy that commits a whole schedule on arrival, and then only carries it out."""
 
@@ -119,6 +143,10 @@ class CommitAtArrival(Policy):
     @abc.abstractmethod
     def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Find a new schedule for what an admitted job has left, after a machine of its plan was lost."""
+
+    def terms(self, job: Job, state: State) -> Terms | None:
+        """Return what the decision on ``job`` was made on, just after it; None for a policy without prices."""
+        return None
 
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Return what was committed for this slot."""

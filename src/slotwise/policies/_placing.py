@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from slotwise.errors import Overcommitted
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
-from slotwise.model.ledger import Ledger
+from slotwise.model.ledger import Ledger, LedgerView
 from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import one, sweep_fit
+from slotwise.optim.slot import Ask, one, sweep_fit
 
-__all__ = ["Free", "fixed_choice", "pack"]
+__all__ = ["Free", "fixed_choice", "fixed_choices", "pack"]
 
 
 class Free:
@@ -60,13 +61,45 @@ class Free:
             return False
         return True
 
+    def release(self, job_id: str, placement: Placement) -> None:
+        """Give back what a placement has taken."""
+        ask = self._requests[job_id].ask
+        self._ledger.release([0], [placement], ask.worker, ask.server)
+
+    def find(self, job_id: str, choice: int) -> Placement | None:
+        """Return where a job's configuration (index into its ``ask``) fits, taking nothing; None if nowhere."""
+        ask = self._requests[job_id].ask
+        if not _may_fit(self._ledger.view, ask, choice):
+            return None
+        placement = Placement.on(*sweep_fit(self._ledger.view, 0, one(ask, choice), self._prices))
+        return placement if placement.machines else None
+
     def fit(self, job_id: str, choice: int) -> Placement | None:
         """Place a job's configuration (index into its ``ask``) and take what it needs; None if it does not fit."""
-        ask = one(self._requests[job_id].ask, choice)
-        placement = Placement.on(*sweep_fit(self._ledger.view, 0, ask, self._prices))
-        if not placement.machines:
-            return None
-        return placement if self.hold(job_id, placement) else None
+        placement = self.find(job_id, choice)
+        return placement if placement is not None and self.hold(job_id, placement) else None
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _may_fit(view: LedgerView, ask: Ask, choice: int) -> bool:
+    """Whether there is room for the workers of a configuration without its servers, and the other way round.
+
+    Where there is not, no look at costs is needed to see that it does not fit: most jobs that wait are of this kind.
+    """
+    for demand, units in ((ask.worker, ask.workers[choice]), (ask.server, ask.servers[choice])):
+        left = units
+        for machine in range(len(view.capacity)):
+            if left <= 0:
+                break
+            here = left
+            for r in range(len(demand)):
+                if demand[r] > 0.0:
+                    free = view.capacity[machine, r] - view.used[0, machine, r]
+                    here = min(here, int(np.floor(free / demand[r])))
+            left -= max(here, 0)
+        if left > 0:
+            return False
+    return True
 
 
 def _packing_prices(cluster: Cluster) -> Prices:
@@ -102,6 +135,11 @@ def fixed_choice(job: Job, request: Request) -> int:
         if len(enough):
             return int(sizes[enough[0]])
     return int(sizes[np.argmin(slots.min(axis=0))])
+
+
+def fixed_choices(jobs: Iterable[Job], requests: Mapping[str, Request], known: Mapping[str, int]) -> dict[str, int]:
+    """Return the fixed configuration of each job; of those that are ``known`` it is not looked for again."""
+    return {job.id: known[job.id] if job.id in known else fixed_choice(job, requests[job.id]) for job in jobs}
 
 
 def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:

@@ -15,16 +15,22 @@ from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import calibration
-from slotwise.optim.request import Surveyor
+from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.solver import solver
+from slotwise.optim.split import Split, server_machines
 from slotwise.policies._base import Policy
 from slotwise.policies.drf import Drf
 from slotwise.policies.fifo import Fifo
+from slotwise.policies.fifo_backfill import FifoBackfill
+from slotwise.policies.las import Las
+from slotwise.policies.oasis import Oasis
+from slotwise.policies.optimus import Optimus
 from slotwise.policies.pdors import PdOrs
+from slotwise.policies.srtf import Srtf
 
 __all__ = ["COMMITTING", "NAMES", "POLICIES", "make", "source_of"]
 
-_ALL: tuple[type[Policy], ...] = (PdOrs, Fifo, Drf)
+_ALL: tuple[type[Policy], ...] = (PdOrs, Oasis, Fifo, FifoBackfill, Drf, Srtf, Las, Optimus)
 
 POLICIES: Mapping[str, type[Policy]] = {policy.name: policy for policy in _ALL}
 """Every policy that is known by its name."""
@@ -32,7 +38,7 @@ POLICIES: Mapping[str, type[Policy]] = {policy.name: policy for policy in _ALL}
 NAMES = tuple(POLICIES)
 """Their names."""
 
-COMMITTING = frozenset({"pdors"})
+COMMITTING = frozenset({"pdors", "oasis"})
 """Those that take prices and a solver."""
 
 
@@ -83,14 +89,16 @@ def make(
     # Looked at even where a policy uses neither, so that a mistake never passes unnoticed.
     calibration(prices, cluster, [], horizon)
     planner = Planner(solver(slot_solver, seed=seed, **(rounding or {})), grid)
-    if name == "pdors":
-        bids = []
-        if prices == "literal":
-            surveyor = Surveyor(cluster, slot_seconds)
-            bids = [
-                request.bid for request in (surveyor.survey(job, horizon) for job in jobs) if request.reason is None
-            ]
-        return PdOrs(planner, calibration(prices, cluster, bids, horizon))
+    if name in COMMITTING:
+        surveyor = Surveyor(cluster, slot_seconds)
+        able = _able(surveyor, jobs, horizon) if prices == "literal" else {}
+        if name == "pdors":
+            bids = [request.bid for request in able.values()]
+            return PdOrs(planner, calibration(prices, cluster, bids, horizon))
+        split = Split(cluster, slot_seconds, server_machines(cluster))
+        able = _able(split, [job for job in jobs if job.id in able], horizon)
+        bids = [split.bid(request) for request in able.values()]
+        return Oasis(split, planner, calibration(prices, split.cluster, bids, horizon))
     if name in POLICIES:
         return POLICIES[name]()
     if ":" in name:
@@ -105,6 +113,12 @@ def source_of(name: str) -> str:
     module = sys.modules[type(_own(name)).__module__]
     where = getattr(module, "__file__", None)
     return hashlib.sha256(Path(where).read_bytes()).hexdigest()[:16] if where is not None else ""
+
+
+def _able(surveyor: Surveyor | Split, jobs: Sequence[Job], horizon: int) -> dict[str, Request]:
+    """Return the requests of the jobs that can finish."""
+    surveyed = (surveyor.survey(job, horizon) for job in jobs)
+    return {request.id: request for request in surveyed if request.reason is None}
 
 
 def _own(name: str) -> Policy:

@@ -21,15 +21,14 @@ from typing import ClassVar
 import numpy as np
 
 from slotwise.model.job import Job
-from slotwise.model.schedule import Decision, Reason
-from slotwise.optim.planner import Planner, least_cost
+from slotwise.model.schedule import Decision
+from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import Calibration, Prices
-from slotwise.policies._base import CommitAtArrival, State
+from slotwise.optim.request import Surveyor
+from slotwise.policies._base import CommitAtArrival, State, Terms
+from slotwise.policies._payoff import by_payoff, kept_promise, worthless
 
 __all__ = ["PdOrs"]
-
-_LEAST_PAYOFF = 1e-9
-"""A payoff counts as positive above this share of the utility."""
 
 
 class PdOrs(CommitAtArrival):
@@ -56,38 +55,25 @@ class PdOrs(CommitAtArrival):
         """Find the best schedule at today's prices; its payoff decides."""
         request = state.requests[job.id]
         prices = self.prices = self.calibration.observe(request.bid, idle=state.ledger.idle(state.slot))
-        if request.bid.utility <= 0.0:
-            detail = (
-                f"worth nothing {request.fewest_slots - 1} slots after arrival, when it could finish at the earliest"
-            )
-            return Decision(False, reason=Reason.NO_TIME_LEFT, detail=detail)
+        if (turned_away := worthless(request)) is not None:
+            return turned_away
         plan = self.planner.plan(request, state.ledger, prices, first=state.slot)
-        if plan is None:
-            least = least_cost(request, prices, state.slot)
-            detail = (
-                f"worth at most {request.bid.utility:.4g}; at today's prices it would cost at least {least:.4g} on "
-                f"empty machines, and no schedule on what is left before slot {state.ledger.end} costs less than it is "
-                "worth"
-            )
-            return Decision(False, reason=Reason.PRICED_OUT, detail=detail)
-        if plan.payoff <= _LEAST_PAYOFF * plan.utility:
-            detail = (
-                f"its best schedule ends in slot {plan.schedule.completion}, is worth {plan.utility:.6g} "
-                f"and costs {plan.cost:.6g}"
-            )
-            return Decision(False, utility=plan.utility, cost=plan.cost, reason=Reason.PRICED_OUT, detail=detail)
-        return Decision(True, plan.schedule, plan.utility, plan.cost)
+        return by_payoff(plan, request, prices, state.slot, state.ledger.end)
 
     def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Keep a promise as well as can be: the best schedule for what is left, whether it still pays or not."""
         assert self.prices is not None  # something was admitted before
         request = dataclasses.replace(state.requests[job.id], workload=state.remaining[job.id])
         plan = self.planner.plan(request, state.ledger, self.prices, first=state.slot, at_least=-math.inf)
-        if plan is None:
-            return Decision(
-                False, reason=Reason.MACHINE_LOST, detail="what is left of the cluster cannot train the rest in time"
-            )
-        return Decision(True, plan.schedule, plan.utility, plan.cost)
+        return kept_promise(plan)
+
+    def terms(self, job: Job, state: State) -> Terms | None:
+        """Return what decisions are made on now."""
+        if self.prices is None:
+            return None
+        surveyor = Surveyor(state.cluster, state.slot_seconds)
+        end = state.ledger.end
+        return Terms(self.planner, state.ledger, self.prices, lambda other: surveyor.survey(other, end))
 
     def figures(self) -> Mapping[str, float | None]:
         """Return what the slot solver counted."""

@@ -1,0 +1,48 @@
+"""What primal-dual policies answer: in if the best schedule is worth more than it costs."""
+
+from __future__ import annotations
+
+from slotwise.model.schedule import Decision, Reason
+from slotwise.optim.planner import Plan, least_cost
+from slotwise.optim.pricing import Prices
+from slotwise.optim.request import Request
+
+__all__ = ["by_payoff", "kept_promise", "worthless"]
+
+_LEAST_PAYOFF = 1e-9
+"""A payoff counts as positive above this share of the utility."""
+
+
+def worthless(request: Request) -> Decision | None:
+    """Turn away a job that is worth nothing however soon it finishes; None for all others."""
+    if request.bid.utility > 0.0:
+        return None
+    detail = f"worth nothing {request.fewest_slots - 1} slots after arrival, when it could finish at the earliest"
+    return Decision(False, reason=Reason.NO_TIME_LEFT, detail=detail)
+
+
+def by_payoff(plan: Plan | None, request: Request, prices: Prices, first: int, end: int) -> Decision:
+    """Answer with the best plan that was found for slots ``first`` ... ``end - 1``: its payoff decides."""
+    if plan is None:
+        least = least_cost(request, prices, first)
+        detail = (
+            f"worth at most {request.bid.utility:.4g}; at today's prices it would cost at least {least:.4g} on "
+            f"empty machines, and no schedule on what is left before slot {end} costs less than it is worth"
+        )
+        return Decision(False, reason=Reason.PRICED_OUT, detail=detail)
+    if plan.payoff <= _LEAST_PAYOFF * plan.utility:
+        detail = (
+            f"its best schedule ends in slot {plan.schedule.completion}, is worth {plan.utility:.6g} "
+            f"and costs {plan.cost:.6g}"
+        )
+        return Decision(False, utility=plan.utility, cost=plan.cost, reason=Reason.PRICED_OUT, detail=detail)
+    return Decision(True, plan.schedule, plan.utility, plan.cost)
+
+
+def kept_promise(plan: Plan | None) -> Decision:
+    """Answer with the best plan for what an admitted job has left, whether it still pays or not."""
+    if plan is None:
+        return Decision(
+            False, reason=Reason.MACHINE_LOST, detail="what is left of the cluster cannot train the rest in time"
+        )
+    return Decision(True, plan.schedule, plan.utility, plan.cost)

@@ -1,0 +1,55 @@
+"""First in, first out, where later jobs may use what is left beside the head of the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from slotwise.model.job import Job
+from slotwise.model.schedule import Placement, Reason
+from slotwise.policies._base import Policy, State
+from slotwise.policies._placing import fixed_choices
+
+__all__ = ["FifoBackfill"]
+
+
+class FifoBackfill(Policy):
+    """Jobs start in order of arrival; one that does not fit is passed over by those behind it.
+
+    Each has a fixed worker count, that of ``fifo``, and runs until it finishes. Nothing is kept free for a job that is
+    passed over: a large one may wait for as long as small ones arrive.
+    """
+
+    name: ClassVar[str] = "fifo-backfill"
+    source: ClassVar[str] = (
+        "Zaharia et al., Spark: Cluster Computing with Working Sets, HotCloud 2010: its FIFO scheduler lets later jobs "
+        "use what the first one leaves"
+    )
+
+    def __init__(self) -> None:
+        self._choices: Mapping[str, int] = {}
+
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        """Keep what runs; then start whichever jobs of the queue fit, the first ones first."""
+        self._choices = fixed_choices(state.active, state.requests, self._choices)
+        free = state.rest
+        placed = dict(state.kept)
+        for job in state.active:
+            if job.id in placed:
+                continue
+            placement = free.fit(job.id, self._choices[job.id])
+            if placement is not None:
+                placed[job.id] = placement
+        return placed
+
+    def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
+        """Name the last of the jobs before it in the line that run, and say how many have passed it."""
+        line = [other.id for other in state.active]
+        at = line.index(job.id)
+        before = [name for name in line[:at] if name in placed]
+        ask, choice = state.requests[job.id].ask, self._choices[job.id]
+        behind = f"{len(before)} jobs before it run" + (f", the last of them {before[-1]!r}" if before else "")
+        needs = f"its {ask.workers[choice]} workers and {ask.servers[choice]} servers do not fit"
+        return Reason.WAITING, f"{needs}; {behind}, {len(placed) - len(before)} behind it fit and run"
