@@ -14,7 +14,7 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import one, sweep_fit
+from slotwise.optim.slot import one, sweep_costs, sweep_fit
 
 __all__ = ["Free", "fixed_choice", "pack"]
 
@@ -67,6 +67,15 @@ class Free:
         if not placement.machines:
             return None
         return placement if self.hold(job_id, placement) else None
+
+    def fit_largest(self, job_id: str, choices: npt.NDArray[np.int64]) -> Placement | None:
+        """Place the last of a job's configurations, of ``choices`` in order, that fits; None if none does."""
+        costs = sweep_costs(self._ledger.view, 0, self._requests[job_id].ask, self._prices).min(axis=0)
+        for choice in choices[np.isfinite(costs[choices])][::-1].tolist():
+            placement = self.fit(job_id, choice)
+            if placement is not None:
+                return placement
+        return None
 
 
 def _packing_prices(cluster: Cluster) -> Prices:

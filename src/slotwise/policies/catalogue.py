@@ -16,13 +16,16 @@ from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Surveyor
 from slotwise.optim.solver import solver
 from slotwise.policies._base import Policy
+from slotwise.policies.dorm import Dorm
 from slotwise.policies.drf import Drf
 from slotwise.policies.fifo import Fifo
+from slotwise.policies.finish_time_fair import FinishTimeFair
+from slotwise.policies.max_min import MaxMin
 from slotwise.policies.pdors import PdOrs
 
 __all__ = ["COMMITTING", "NAMES", "POLICIES", "make"]
 
-_ALL: tuple[type[Policy], ...] = (PdOrs, Fifo, Drf)
+_ALL: tuple[type[Policy], ...] = (PdOrs, Fifo, Drf, Dorm, MaxMin, FinishTimeFair)
 
 POLICIES: Mapping[str, type[Policy]] = {policy.name: policy for policy in _ALL}
 """Every policy that is known by its name."""
