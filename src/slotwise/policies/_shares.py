@@ -166,41 +166,38 @@ def _costs(prices: Floats, gangs: Gangs) -> Floats:
 
 
 def _spread(wanted: Floats, gangs: Gangs) -> tuple[float, Floats]:
-    """Return the largest multiple of what parts want that can be spread over the types, and prices, (K, R)."""
+    """Return the largest multiple of what parts want that can be spread over the types, and prices, (K, R).
+
+    By column generation: a column is one way to put each part on one type, and how often each is used is a program of
+    few rows. Its prices say where each part is cheapest, which is the next column, until that is no news.
+    """
     types, resources = gangs.capacity.shape
     asks = (wanted > 0) & gangs.able.any(axis=1)
-    # What can be on one type only needs no column of its own.
-    choosing = np.flatnonzero(asks & (gangs.able.sum(axis=1) > 1))
-    bound = np.flatnonzero(asks & (gangs.able.sum(axis=1) == 1))
-    fixed = np.zeros((types, resources))
-    np.add.at(fixed, np.argmax(gangs.able[bound], axis=1), gangs.demand[bound] * wanted[bound, None])
-    part, kind = np.nonzero(gangs.able[choosing])
-    count = len(part)
-    # Columns in multiples of what a part wants, the last one is the factor; rows: capacities, then parts.
-    amounts = gangs.demand[choosing][part] * wanted[choosing][part][:, None]
-    column, resource = np.nonzero(amounts)
-    first = types * resources
-    fixed_at = np.flatnonzero(fixed)
-    columns = np.concatenate(
-        [column, np.arange(count), np.full(len(fixed_at), count), np.full(len(choosing), count)]
-    ).astype(np.int64)
-    rows = np.concatenate(
-        [kind[column] * resources + resource, first + part, fixed_at, first + np.arange(len(choosing))]
-    ).astype(np.int64)
-    values = np.concatenate(
-        [amounts[column, resource], np.ones(count), fixed.ravel()[fixed_at], np.full(len(choosing), -1.0)]
-    )
-    costs = np.zeros(count + 1)
-    costs[count] = 1.0
+    able, demand = gangs.able[asks], gangs.demand[asks] * wanted[asks][:, None]
+    none = np.empty(0, dtype=np.int64)
     program = LinearProgram(
-        costs,
-        Matrix.of(columns, rows, values, count + 1),
-        np.concatenate([np.full(first, -np.inf), np.zeros(len(choosing))]),
-        np.concatenate([gangs.capacity.ravel(), np.zeros(len(choosing))]),
-        np.full(count + 1, np.inf),
+        np.empty(0),
+        Matrix.of(none, none, np.empty(0), 0),
+        np.full(types * resources, -np.inf),
+        gangs.capacity.ravel(),
+        np.empty(0),
         maximise=True,
     )
-    solution = program.solve()
-    assert solution.status is Status.OPTIMAL  # 0 is feasible, and every column takes something
-    prices = np.maximum(solution.duals[:first].reshape(types, resources), 0.0)
-    return solution.objective, prices / float((prices * gangs.capacity).sum())
+    prices = np.ones((types, resources))
+    factor = 0.0
+    known: set[bytes] = set()
+    while True:
+        costs = np.where(able, demand @ prices.T, np.inf)
+        kinds = np.argmin(costs, axis=1)
+        cost = float(np.take_along_axis(costs, kinds[:, None], axis=1).sum())
+        if kinds.tobytes() in known or (known and cost >= 1.0 - _EXACT / 10.0):
+            return factor, prices / float((prices * gangs.capacity).sum())
+        known.add(kinds.tobytes())
+        used = np.zeros((types, resources))
+        np.add.at(used, kinds, demand)
+        rows = np.flatnonzero(used)
+        column = Matrix.of(np.zeros(len(rows), dtype=np.int64), rows, used.ravel()[rows], 1)
+        program.add(np.ones(1), column, np.full(1, np.inf))
+        solution = program.solve()
+        assert solution.status is Status.OPTIMAL  # 0 is feasible, and every column takes something
+        factor, prices = solution.objective, np.maximum(solution.duals.reshape(types, resources), 0.0)

@@ -158,8 +158,8 @@ def _least_use(request: Request, steps: Ints, total: Floats) -> Floats:
     """Return what a worker and its part of the servers take of the cluster at least, (R,)."""
     ask = request.ask
     use = ask.worker + np.outer(ask.servers[steps] / ask.workers[steps], ask.server)
-    # What is lost with its machines cannot be had.
-    shares: Floats = np.divide(use, total, out=np.where(use > 0, np.inf, 0.0), where=total > 0).min(axis=0)
+    # Where all of a resource is lost with its machines, more than there is.
+    shares: Floats = np.divide(use, total, out=np.where(use > 0, 2.0, 0.0), where=total > 0).min(axis=0)
     return shares
 
 
