@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 GAP = 1e-3
 """Relative gap at which the program counts as solved: a limit that does not depend on the machine, as time does."""
 
-_NODES = 1_000
+_NODES = 50
 """Nodes of the search after which the best that was found is taken."""
 
 _WHOLE = 1e-7
@@ -62,7 +62,7 @@ def partition(
 ) -> Ints:
     """Return how many workers, (J,), each job has: fewest <= n_j <= most, and as much of the cluster in use as can be.
 
-    It is the mixed-integer program
+    It is the mixed-integer program, solved to ``GAP`` or to what the first nodes of the search find,
 
         max   Σ_jr d_j^r n_j - OVER_LIMIT R e
         with  Σ_j d_j^r n_j <= 1                          for each resource r

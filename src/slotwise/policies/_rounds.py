@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
-from slotwise.policies._placing import fixed_choice, pack
+from slotwise.policies._placing import Free, fixed_choice
 from slotwise.policies._shares import Gangs
 
 __all__ = ["TimeShares"]
@@ -29,6 +29,7 @@ class TimeShares(Policy):
     """
 
     def __init__(self) -> None:
+        self._choices: dict[str, int] = {}
         self._shares: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._received: dict[str, int] = {}
@@ -43,15 +44,19 @@ class TimeShares(Policy):
         jobs = state.active
         capacity = state.ledger.view.capacity
         if tuple(self._shares) != tuple(state.jobs) or not np.array_equal(self._capacity, capacity):
-            shares = self.shares(jobs, _gangs(jobs, state), state) if jobs else np.empty(0)
+            self._choices = {
+                job.id: self._choices[job.id] if job.id in self._choices else fixed_choice(job, state.requests[job.id])
+                for job in jobs
+            }
+            shares = self.shares(jobs, _gangs(self._choices, state), state) if jobs else np.empty(0)
             self._shares = {job.id: float(share) for job, share in zip(jobs, shares, strict=True)}
             self._due = {job.id: self._due.get(job.id, 0.0) for job in jobs}
             self._received = {job.id: self._received.get(job.id, 0) for job in jobs}
             self._capacity = capacity.copy()
         for job_id, share in self._shares.items():
             self._due[job_id] += share
-        queue = sorted(jobs, key=lambda job: -self._due[job.id] / (self._received[job.id] + 0.5))
-        placed = _run(queue, state)
+        queue = sorted(self._shares, key=lambda job_id: -self._due[job_id] / (self._received[job_id] + 0.5))
+        placed = _run({job_id: self._choices[job_id] for job_id in queue}, state)
         for job_id in placed:
             self._received[job_id] += 1
         return placed
@@ -64,29 +69,33 @@ class TimeShares(Policy):
         )
 
 
-def _gangs(jobs: Sequence[Job], state: State) -> Gangs:
-    """Return what the jobs take at their fixed sizes."""
-    asks = [state.requests[job.id].ask for job in jobs]
-    choices = [fixed_choice(job, state.requests[job.id]) for job in jobs]
+def _gangs(choices: Mapping[str, int], state: State) -> Gangs:
+    """Return what jobs take at their fixed sizes."""
+    asks = [state.requests[job_id].ask for job_id in choices]
     return Gangs.of(
         np.array([ask.worker for ask in asks]),
         np.array([ask.server for ask in asks]),
-        np.array([ask.workers[choice] for ask, choice in zip(asks, choices, strict=True)]),
-        np.array([ask.servers[choice] for ask, choice in zip(asks, choices, strict=True)]),
+        np.array([ask.workers[choice] for ask, choice in zip(asks, choices.values(), strict=True)]),
+        np.array([ask.servers[choice] for ask, choice in zip(asks, choices.values(), strict=True)]),
         state.ledger.view.capacity,
     )
 
 
-def _run(queue: Sequence[Job], state: State) -> dict[str, Placement]:
-    """Place jobs as ``pack`` does; who ran before stays where it is, if all of them still fit then."""
-    packed = pack(queue, state.free)
+def _run(queue: Mapping[str, int], state: State) -> dict[str, Placement]:
+    """Place configurations in the order given; who ran before stays where it is, if all of them still fit then."""
+    packed = _packed(queue, state.free)
     free = state.free
     placed = {
         job_id: state.kept[job_id]
         for job_id in packed
         if job_id in state.kept and free.hold(job_id, state.kept[job_id])
     }
-    placed |= pack([job for job in queue if job.id in packed and job.id not in placed], free)
+    placed |= _packed({job_id: queue[job_id] for job_id in packed if job_id not in placed}, free)
     if len(placed) < len(packed):
         return packed
-    return placed | pack([job for job in queue if job.id not in placed], free)
+    return placed | _packed({job_id: choice for job_id, choice in queue.items() if job_id not in placed}, free)
+
+
+def _packed(queue: Mapping[str, int], free: Free) -> dict[str, Placement]:
+    fits = {job_id: free.fit(job_id, choice) for job_id, choice in queue.items()}
+    return {job_id: placement for job_id, placement in fits.items() if placement is not None}
