@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies import catalogue
@@ -150,12 +151,8 @@ def test_our_own_policies_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(catalogue.COMMITTING))
 def test_policies_that_commit_pass_on_cheap_machines(name: str) -> None:
-    # At these prices whoever fits is let in; a case's cluster may be any of several.
-    from slotwise.model.cluster import Cluster
-
-    cluster = Cluster.uniform(2, gpu=4, cpu=8)
-
-    def make() -> Policy:
+    # At these prices whoever fits is let in.
+    def make(cluster: Cluster) -> Policy:
         return catalogue.make(name, cluster, (), slot_seconds=1.0, horizon=60, prices="scale=1e-6")
 
-    check_policy(make)
+    check_policy(make, takes_cluster=True)

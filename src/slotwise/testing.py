@@ -6,7 +6,7 @@ import pickle
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,13 +63,15 @@ class _Case:
     """Whether everything can finish, so that a job that does not was forgotten."""
 
 
-def check_policy(make: Callable[[], Policy]) -> None:
+def check_policy(make: Callable[[], Policy] | Callable[[Cluster], Policy], *, takes_cluster: bool = False) -> None:
     """Play a policy through cases in which things go wrong, and tell its author what is.
 
     Parameters
     ----------
     make : callable
         Returns a new policy: a class, or ``lambda: MyPolicy(argument)``.
+    takes_cluster : bool
+        Whether ``make`` is called with the machines of each case, for a policy that needs to know them.
 
     Raises
     ------
@@ -85,8 +87,10 @@ def check_policy(make: Callable[[], Policy]) -> None:
     >>> check_policy(Fifo)
     """
     label = getattr(make, "__name__", repr(make))
+    made = cast(Callable[[Cluster], Policy], make if takes_cluster else lambda _: cast(Callable[[], Policy], make)())
+    cases = _cases()
     try:
-        policy = make()
+        policy = made(cases[0].cluster)
     except Exception as error:
         raise PolicyFault(label, [f"cannot be made: {type(error).__name__}: {error}"]) from error
     if not isinstance(policy, Policy):
@@ -98,8 +102,8 @@ def check_policy(make: Callable[[], Policy]) -> None:
         faults["has no docstring: its first line says what it does, in lists of policies"] = None
     if not faults:
         found: dict[str, list[str]] = {}
-        for case in _cases():
-            for fault in _play_twice(make, case):
+        for case in cases:
+            for fault in _play_twice(made, case):
                 found.setdefault(fault, []).append(case.name)
         for fault, (first, *others) in found.items():
             faults[f"{first}: {fault}" + (f" (and in {len(others)} other cases)" if others else "")] = None
@@ -107,14 +111,14 @@ def check_policy(make: Callable[[], Policy]) -> None:
         raise PolicyFault(label, faults)
 
 
-def _play_twice(make: Callable[[], Policy], case: _Case) -> list[str]:
+def _play_twice(make: Callable[[Cluster], Policy], case: _Case) -> list[str]:
     drawn = _global_draws()
-    first = _Game(make(), case)
+    first = _Game(make(case.cluster), case)
     first.play()
     faults = list(dict.fromkeys(first.faults))
     if _global_draws() != drawn:
         faults.append("draws from a global random generator; take the one that it is given (rng)")
-    second = _Game(make(), case)
+    second = _Game(make(case.cluster), case)
     second.play()
     if first.log != second.log:
         at = next(

@@ -92,3 +92,21 @@ def test_duals_have_the_sign_of_what_a_row_gains() -> None:
     solution = program.solve()
     assert solution.objective == pytest.approx(6.0)
     assert solution.duals == pytest.approx([3.0])
+
+
+def test_a_limit_to_the_nodes_stops_the_search() -> None:
+    rng = np.random.default_rng(0)
+    whole = np.ones(40, dtype=np.bool_)
+    weights = rng.uniform(1.0, 2.0, size=(3, 40))
+    program = LinearProgram(
+        weights.sum(axis=0),
+        dense(weights.tolist()),
+        np.full(3, -INF),
+        np.full(3, 20.5),
+        np.ones(40),
+        maximise=True,
+        integer=whole,
+    )
+    stopped = program.solve(nodes=1, gap=1e-9)
+    assert stopped.status is Status.STOPPED
+    assert stopped.bound >= stopped.objective

@@ -216,7 +216,8 @@ def test_equal_jobs_are_served_in_the_order_given(name: str) -> None:
 
     _, log = play(name, machines({"gpu": 1.0}), jobs, 6)
 
-    assert completions(log) == {"c": 1, "a": 3, "b": 5}
+    turns = name in {"max-min", "finish-time-fair"}
+    assert completions(log) == ({"c": 3, "a": 4, "b": 5} if turns else {"c": 1, "a": 3, "b": 5})
 
 
 @pytest.mark.parametrize("name", POLICIES)

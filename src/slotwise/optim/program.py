@@ -27,7 +27,7 @@ class Status(enum.Enum):
     INFEASIBLE = "infeasible"
     """No point satisfies all rows and bounds (or, if there is one, the objective has no end)."""
     STOPPED = "stopped"
-    """Out of time; there may be a solution, and there is a bound."""
+    """Out of time or nodes; there may be a solution, and there is a bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,13 +177,15 @@ class LinearProgram:
         """Start the next solve from nothing, so that it does not depend on the ones before."""
         self._check(self._highs.clearSolver(), "clearing the solver")
 
-    def solve(self, *, seconds: float | None = None, gap: float = 0.0) -> Solution:
+    def solve(self, *, seconds: float | None = None, nodes: int | None = None, gap: float = 0.0) -> Solution:
         """Solve.
 
         Parameters
         ----------
         seconds : float, optional
             Time limit.
+        nodes : int, optional
+            Limit to the nodes of the search of a mixed-integer program: unlike time it is the same everywhere.
         gap : float
             Relative gap at which a mixed-integer program counts as solved.
 
@@ -200,6 +202,8 @@ class LinearProgram:
         if self._whole:
             self._set("mip_rel_gap", gap)
             self._set("mip_abs_gap", 0.0)
+            if nodes is not None:
+                self._set("mip_max_nodes", nodes)
         self._check(self._highs.run(), "solving")
         outcome = self._highs.getModelStatus()
         statuses = highspy.HighsModelStatus
@@ -209,6 +213,7 @@ class LinearProgram:
             statuses.kInfeasible: Status.INFEASIBLE,
             statuses.kUnboundedOrInfeasible: Status.INFEASIBLE,
             statuses.kTimeLimit: Status.STOPPED,
+            statuses.kSolutionLimit: Status.STOPPED,
         }.get(outcome)
         if status is None:
             raise SolverFailed(f"HiGHS ended with {self._highs.modelStatusToString(outcome)!r}")

@@ -15,7 +15,7 @@ from slotwise.model.ledger import Ledger, LedgerView
 from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Ask, one, sweep_fit
+from slotwise.optim.slot import Ask, one, sweep_costs, sweep_fit
 
 __all__ = ["Free", "fixed_choice", "fixed_choices", "pack"]
 
@@ -78,6 +78,15 @@ class Free:
         """Place a job's configuration (index into its ``ask``) and take what it needs; None if it does not fit."""
         placement = self.find(job_id, choice)
         return placement if placement is not None and self.hold(job_id, placement) else None
+
+    def fit_largest(self, job_id: str, choices: npt.NDArray[np.int64]) -> Placement | None:
+        """Place the last of a job's configurations, of ``choices`` in order, that fits; None if none does."""
+        costs = sweep_costs(self._ledger.view, 0, self._requests[job_id].ask, self._prices).min(axis=0)
+        for choice in choices[np.isfinite(costs[choices])][::-1].tolist():
+            placement = self.fit(job_id, choice)
+            if placement is not None:
+                return placement
+        return None
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -19,10 +19,13 @@ from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.solver import solver
 from slotwise.optim.split import Split, server_machines
 from slotwise.policies._base import Policy
+from slotwise.policies.dorm import Dorm
 from slotwise.policies.drf import Drf
 from slotwise.policies.fifo import Fifo
 from slotwise.policies.fifo_backfill import FifoBackfill
+from slotwise.policies.finish_time_fair import FinishTimeFair
 from slotwise.policies.las import Las
+from slotwise.policies.max_min import MaxMin
 from slotwise.policies.oasis import Oasis
 from slotwise.policies.optimus import Optimus
 from slotwise.policies.pdors import PdOrs
@@ -30,7 +33,9 @@ from slotwise.policies.srtf import Srtf
 
 __all__ = ["COMMITTING", "NAMES", "POLICIES", "make", "source_of"]
 
-_ALL: tuple[type[Policy], ...] = (PdOrs, Oasis, Fifo, FifoBackfill, Drf, Srtf, Las, Optimus)
+_ALL: tuple[type[Policy], ...] = (
+    PdOrs, Oasis, Fifo, FifoBackfill, Drf, Dorm, Srtf, Las, Optimus, MaxMin, FinishTimeFair,
+)  # fmt: skip
 
 POLICIES: Mapping[str, type[Policy]] = {policy.name: policy for policy in _ALL}
 """Every policy that is known by its name."""
