@@ -121,6 +121,7 @@ def test_a_policy_of_ones_own_by_module_and_class(
         (["--parallel", "threads"], "--parallel must be one of processes, ray, got 'threads'"),
         (["--prices", "cheap"], "prices must be"),
         (["--solver", "best"], "solver must be"),
+        (["--server-share", "1"], "server share must be > 0 and < 1, got 1.0"),
         (["--jobs", "0"], "--jobs must be >= 1, got 0"),
     ],
 )
@@ -157,6 +158,17 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Pa
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
     assert f"{kept} of 120 runs are in" in done.stderr
     assert len(polars.read_parquet(out / "runs.parquet")) == 120
+
+
+def test_the_split_of_the_machines_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    oasis = [*SMALL, "--policies", "oasis,pdors", "--no-bound"]
+    earned = {}
+    for share in ("0.2", "0.8"):
+        found, _ = answer(capsys, *oasis, "--server-share", share)
+        assert found["options"]["server_share"] == float(share)
+        earned[share] = {row["policy"]: row["total_utility"] for row in found["policies"]}
+    assert earned["0.2"]["pdors"] == earned["0.8"]["pdors"]
+    assert earned["0.2"]["oasis"] != earned["0.8"]["oasis"]
 
 
 def test_policies_are_listed_with_one_line_and_the_source(capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,6 +141,7 @@ def explain(
     slot_solver: str = "sweep",
     rounding: Mapping[str, Any] | None = None,
     grid: int = 500,
+    server_share: float = 0.2,
 ) -> Explanation:
     """Play a run again up to where one job is understood.
 
@@ -156,7 +157,7 @@ def explain(
         Which one.
     horizon, slot_seconds, seed
         As of the run.
-    prices, slot_solver, rounding, grid
+    prices, slot_solver, rounding, grid, server_share
         For a policy given by name.
 
     Returns
@@ -195,6 +196,7 @@ def explain(
             slot_solver=slot_solver,
             rounding=rounding,
             grid=grid,
+            server_share=server_share,
             seed=seed,
         )
     job = order[at]

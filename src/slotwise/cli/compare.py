@@ -38,6 +38,7 @@ def compare(
     prices: options.PricesText = "learnt",
     solver: options.SolverName = "sweep",
     grid: options.Grid = 500,
+    server_share: options.ServerShare = 0.2,
     value: options.Value = None,
     elastic: options.Elastic = None,
     format: options.Format = None,
@@ -86,6 +87,7 @@ def compare(
             prices=prices,
             slot_solver=solver,
             grid=grid,
+            server_share=server_share,
         )
     given = {
         **_named("workload", workload),
@@ -98,6 +100,7 @@ def compare(
         "prices": prices,
         "solver": solver,
         "grid": grid,
+        "server_share": server_share,
         "value": value,
         "elastic": elastic,
         "format": format,
@@ -122,7 +125,7 @@ def compare(
         with working("loading kernels (compiled once, then cached)"):
             for name in sorted({name for name, _ in asked if name is not None}):
                 warm_up(name, solver)
-    conditions = Conditions(prices, solver, {}, grid)
+    conditions = Conditions(prices, solver, {}, grid, server_share)
     finished: list[Outcome | Bounded] = []
     count = 0
     interrupted = False

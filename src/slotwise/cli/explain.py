@@ -83,6 +83,7 @@ def explain(
             prices=given["prices"],
             slot_solver=given["solver"],
             grid=given["grid"],
+            server_share=given["server_share"],
         )
     if as_json:
         report = as_data(found) | {"seed": seed, "workload_digest": source.digest}

@@ -77,5 +77,12 @@ Grid = Annotated[
     int,
     typer.Option("--grid", help="Least number of workload steps of the program over slots (policies that commit)."),
 ]
+ServerShare = Annotated[
+    float,
+    typer.Option(
+        "--server-share",
+        help="Share of the machines that hold servers, where the cluster has none without GPUs (oasis).",
+    ),
+]
 NoBound = Annotated[bool, typer.Option("--no-bound", help="Do not compute what any scheduler could earn at most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]

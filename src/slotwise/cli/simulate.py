@@ -46,6 +46,7 @@ def simulate(
         int | None, typer.Option(help="Roundings of one relaxation at most, then the sweep (100; reference).")
     ] = None,
     grid: options.Grid = 500,
+    server_share: options.ServerShare = 0.2,
     value: options.Value = None,
     elastic: options.Elastic = None,
     format: options.Format = None,
@@ -87,11 +88,18 @@ def simulate(
             slot_solver=solver,
             rounding=given,
             grid=grid,
+            server_share=server_share,
             log=log,
             progress=shown,
         )
     bound, bound_gap, bound_seconds = (None, None, None) if no_bound else _bound(source, where)
-    options_given = {"grid": grid, "cluster_share": cluster_share, "value": value, "elastic": elastic} | of_reference
+    options_given = {
+        "grid": grid,
+        "server_share": server_share if policy == "oasis" else None,
+        "cluster_share": cluster_share,
+        "value": value,
+        "elastic": elastic,
+    } | of_reference
     figures = run.summary()
     prices_used, solver_used = (prices, solver) if policy in catalogue.COMMITTING else (None, None)
     report = {

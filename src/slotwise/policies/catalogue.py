@@ -58,6 +58,7 @@ def make(
     slot_solver: str = "sweep",
     rounding: Mapping[str, Any] | None = None,
     grid: int = 500,
+    server_share: float = 0.2,
     seed: int = 0,
 ) -> Policy:
     """Return a new policy.
@@ -83,6 +84,8 @@ def make(
         ``slotwise.optim.relaxation.Reference``.
     grid : int
         Least number of workload steps of the program over slots, >= 1.
+    server_share : float
+        Of ``oasis``: share of the machines that hold servers, in (0, 1), where the cluster has none without GPUs.
     seed : int
         Of the reference solver's draws, >= 0.
 
@@ -93,6 +96,7 @@ def make(
     """
     # Looked at even where a policy uses neither, so that a mistake never passes unnoticed.
     calibration(prices, cluster, [], horizon)
+    machines = server_machines(cluster, server_share)
     planner = Planner(solver(slot_solver, seed=seed, **(rounding or {})), grid)
     if name in COMMITTING:
         surveyor = Surveyor(cluster, slot_seconds)
@@ -100,7 +104,7 @@ def make(
         if name == "pdors":
             bids = [request.bid for request in able.values()]
             return PdOrs(planner, calibration(prices, cluster, bids, horizon))
-        split = Split(cluster, slot_seconds, server_machines(cluster))
+        split = Split(cluster, slot_seconds, machines)
         able = _able(split, [job for job in jobs if job.id in able], horizon)
         bids = [split.bid(request) for request in able.values()]
         return Oasis(split, planner, calibration(prices, split.cluster, bids, horizon))

@@ -48,6 +48,7 @@ class Conditions:
     slot_solver: str = "sweep"
     rounding: Mapping[str, Any] = field(default_factory=dict)
     grid: int = 500
+    server_share: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,7 @@ def _make(
             slot_solver=conditions.slot_solver,
             rounding=conditions.rounding,
             grid=conditions.grid,
+            server_share=conditions.server_share,
             log=log if events else None,
         )
     wall = time.perf_counter() - begin
@@ -288,6 +290,7 @@ def compare(
     prices: str = "learnt",
     slot_solver: str = "sweep",
     grid: int = 500,
+    server_share: float = 0.2,
     bound: bool = True,
     processes: int | None = None,
     parallel: str = "processes",
@@ -310,7 +313,7 @@ def compare(
         Slots played; the workload's own by default.
     slot_seconds : float, optional
         Length of a slot; the workload's own by default.
-    prices, slot_solver, grid
+    prices, slot_solver, grid, server_share
         For policies that commit at arrival.
     bound : bool
         Whether to compute what any scheduler could earn at most, for each seed.
@@ -331,7 +334,7 @@ def compare(
     """
     names = [name_of(policy) for policy in policies]
     check_policies(names)
-    conditions = Conditions(prices, slot_solver, {}, grid)
+    conditions = Conditions(prices, slot_solver, {}, grid, server_share)
 
     def source(seed: int) -> Workload:
         drawn = jobs(seed) if callable(jobs) else jobs

@@ -53,6 +53,7 @@ def simulate(
     slot_solver: str = "sweep",
     rounding: Mapping[str, Any] | None = None,
     grid: int = 500,
+    server_share: float = 0.2,
     log: Log | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
@@ -72,7 +73,7 @@ def simulate(
         Length of a slot, > 0.
     seed : int
         For policies that draw.
-    prices, slot_solver, rounding, grid
+    prices, slot_solver, rounding, grid, server_share
         For a policy given by name, see ``slotwise.policies.catalogue.make``.
     log : callable, optional
         Called with every event and command in order.
@@ -112,6 +113,7 @@ def simulate(
             slot_solver=slot_solver,
             rounding=rounding,
             grid=grid,
+            server_share=server_share,
             seed=seed,
         )
     if not isinstance(policy, Policy):
