@@ -18,7 +18,7 @@ from slotwise.workloads.synthetic import google, paper
 
 __all__ = ["EXPERIMENTS"]
 
-SEEDS, QUICK_SEEDS = 10, 2
+SEEDS, QUICK_SEEDS = 5, 2
 BOUND = "bound"
 OWN = "pdors"
 

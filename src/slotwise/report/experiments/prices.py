@@ -20,7 +20,7 @@ from slotwise.workloads.synthetic import paper
 __all__ = ["EXPERIMENTS"]
 
 JOBS, MACHINES, HORIZON = 50, 30, 20
-SEEDS, QUICK_SEEDS = 10, 2
+SEEDS, QUICK_SEEDS = 5, 2
 SCALES = tuple(10.0**power for power in range(-4, 5))
 QUICK_SCALES = (1e-4, 1e-2, 1.0, 1e2, 1e4)
 GAINS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
