@@ -1,4 +1,4 @@
-"""The main job in one go: the paper's workload under contention, decided by three policies side by side, and held
+"""The main job in one go: the paper's workload under contention, decided by five policies side by side, and held
 against a certified bound on what any scheduler could earn.
 
 Prints a table and writes ``demo/summary.json``. Run it with ``make demo``.
@@ -20,7 +20,7 @@ import slotwise
 from slotwise.cli.output import working
 from slotwise.sim.simulator import warm_up
 
-POLICIES = ("pdors", "fifo", "drf")
+POLICIES = ("pdors", "oasis", "srtf", "fifo", "drf")
 SEEDS = range(5)
 JOBS, MACHINES, HORIZON = 100, 30, 20
 
