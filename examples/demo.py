@@ -91,9 +91,11 @@ def summarise(runs: list[dict[str, Any]]) -> dict[str, float]:
         "unfinished",
         "infeasible",
         "colocated_fraction",
-        "fraction_of_bound",
+        "upper_bound",
     )
-    return {name: fmean(run[name] for run in runs) for name in names} | {
+    means = {name: fmean(run[name] for run in runs) for name in names}
+    return means | {
+        "fraction_of_bound": means["total_utility"] / means["upper_bound"],
         "rejected": fmean(sum(run["rejected"].values()) for run in runs),
         "decision_p50": fmean(run["decision_seconds"]["p50"] for run in runs),
     }

@@ -25,9 +25,9 @@ def test_demo_prints_a_table_and_writes_its_summary(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert all(policy in run.stdout for policy in ("pdors", "fifo", "drf"))
+    assert all(policy in run.stdout for policy in ("pdors", "oasis", "srtf", "fifo", "drf"))
     summary = json.loads((tmp_path / "demo/summary.json").read_text())
-    assert len(summary["runs"]) == 15
+    assert len(summary["runs"]) == 25
     assert summary["means"]["pdors"]["total_utility"] > 2 * summary["means"]["fifo"]["total_utility"]
     assert summary["means"]["pdors"]["unfinished"] == 0
     assert all(0 < run["fraction_of_bound"] <= 1 for run in summary["runs"])
