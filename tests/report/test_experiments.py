@@ -16,7 +16,6 @@ from slotwise.report.experiments import grids, prices, small
 from slotwise.report.experiments._base import Found, Scale
 from slotwise.report.experiments.catalogue import EXPERIMENTS
 from slotwise.report.plots import Line, Panel, chart
-from slotwise.workloads.synthetic import paper
 
 NAMES = (
     "utility-vs-jobs", "utility-vs-machines", "utility-vs-horizon", "training-time", "google", "ratio", "gain-factor",
@@ -86,31 +85,35 @@ def test_a_ratio_is_against_the_optimum() -> None:
             assert row[way.name] <= row["optimum"] * (1 + 1e-6) + 1e-9
 
 
+def point(policy: str, utility: float, x: float = 1.0, std: float = 0.0) -> dict[str, Any]:
+    return {
+        "panel": "p", "x": x, "policy": policy, "runs": 4, "total_utility": utility, "total_utility_std": std,
+        "upper_bound": 12.0, "fraction_of_bound": utility / 12.0, "unfinished": 2.0 if policy == "fifo" else 0.0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("utilities", "verdict", "says"),
+    ("rows", "verdict", "says"),
     [
-        ({"pdors": 10.0, "fifo": 5.0}, "agrees", "earns the most at 1 of 1 points"),
-        ({"pdors": 10.0, "fifo": 11.0}, "does not agree", "Behind: p, jobs 1: fifo earns 11, pdors 10"),
-        ({"pdors": 10.0, "fifo": 9.6}, "agrees", "prove nothing, since fifo earns 95 % of pdors or more: p, jobs 1"),
+        ([point("pdors", 10.0), point("fifo", 5.0)], "agrees", "earns the most at 1 of 1 points, 83% of the bound"),
+        ([point("pdors", 10.0), point("fifo", 11.0)], "does not agree", "Behind: p, 1 jobs: fifo earns 10% more"),
+        ([point("pdors", 10.0), point("fifo", 9.6)], "agrees", "prove nothing, since fifo earns 95 % of pdors or more"),
+        (
+            [point("pdors", 10.0), point("fifo", 5.0), point("pdors", 6.0, 2.0), point("fifo", 7.0, 2.0)],
+            "agrees in part: at 1 of 2 points, it does not always rise",
+            "Falls by more than a standard error: p, 2 jobs: 6 after 10.",
+        ),
+        # A standard error of 4 / sqrt(4) is no fall.
+        ([point("pdors", 10.0, std=4.0), point("fifo", 5.0), point("pdors", 8.5, 2.0), point("fifo", 5.0, 2.0)],
+         "agrees", "earns the most at 2 of 2 points"),
     ],
-)
-def test_the_verdict_follows_from_the_numbers(
-    monkeypatch: pytest.MonkeyPatch, utilities: dict[str, float], verdict: str, says: str
-) -> None:
-    rows = [
-        {
-            "panel": "p", "x": 1, "policy": policy, "runs": 1, "total_utility": utility, "total_utility_std": None,
-            "upper_bound": 12.0, "fraction_of_bound": utility / 12.0, "unfinished": 2.0 if policy == "fifo" else 0.0,
-        }
-        for policy, utility in utilities.items()
-    ]  # fmt: skip
-    monkeypatch.setattr(grids, "_compare", lambda *_: (rows, ["digest"]))
+)  # fmt: skip
+def test_the_verdict_follows_from_the_numbers(rows: list[dict[str, Any]], verdict: str, says: str) -> None:
+    measured, agrees = grids.judge(rows, "jobs", rises=True)
 
-    found = grids._utility(grids._by_machines, paper, "jobs", Scale(policies=tuple(utilities)))
-
-    assert found.agrees == verdict
-    assert says in found.measured
-    assert "did not finish, at the worst point in the mean run: fifo 2" in found.measured
+    assert agrees == verdict
+    assert says in measured
+    assert "did not finish, at the worst point in the mean run: fifo 2" in measured
 
 
 def test_writes_figure_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

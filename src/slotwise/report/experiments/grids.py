@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from slotwise.policies._base import Policy
-from slotwise.report.experiments._base import Experiment, Found, Scale, digest_of, first_and_last
+from slotwise.report.experiments._base import Experiment, Found, Scale, digest_of, first_and_last, percent
 from slotwise.report.plots import Line, Panel
 from slotwise.sim import tables
 from slotwise.sim.compare import Bounded, Comparison, Conditions, Outcome, play
@@ -77,7 +77,7 @@ def _utility_panels(rows: Sequence[Row], x_label: str, policies: Sequence[str]) 
         lines = []
         for policy in policies:
             of_policy = [row for row in here if row["policy"] == policy]
-            errors = [(row["total_utility_std"] or 0.0) / math.sqrt(row["runs"]) for row in of_policy]
+            errors = [_error(row) for row in of_policy]
             lines.append(
                 Line(policy, [row["x"] for row in of_policy], [row["total_utility"] for row in of_policy], errors)
             )
@@ -87,40 +87,70 @@ def _utility_panels(rows: Sequence[Row], x_label: str, policies: Sequence[str]) 
     return panels
 
 
-def _utility(points: Callable[[bool], Sequence[_Point]], draw: Draw, x_label: str, scale: Scale) -> Found:
+def _utility(points: Callable[[bool], Sequence[_Point]], draw: Draw, x_label: str, rises: bool, scale: Scale) -> Found:
     rows, digests = _compare(points(scale.quick), draw, scale)
     panels = _utility_panels(rows, x_label, scale.policies)
-    others = [policy for policy in scale.policies if policy != OWN]
-    if OWN not in scale.policies or not others:
-        return Found(rows, panels, "pdors and another policy are needed to say more.", "-", digest_of(digests))
-    best, behind, empty, shares, leads = 0, [], [], [], []
+    return Found(rows, panels, *judge(rows, x_label, rises=rises), digest_of(digests))
+
+
+def judge(rows: Sequence[Row], x_label: str, *, rises: bool) -> tuple[str, str]:
+    """Return what was measured, in words, and whether pdors earns the most everywhere.
+
+    With ``rises`` the claim is also that it earns more from point to point of a panel; what is within a standard error
+    of either point counts as no fall.
+    """
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    others = [policy for policy in policies if policy != OWN]
+    if OWN not in policies or not others:
+        return "Only with pdors and another policy is there more to say.", "-"
+    at = {(row["panel"], row["x"], row["policy"]): row for row in rows}
     places = list(dict.fromkeys((row["panel"], row["x"]) for row in rows))
+    behind, empty, falls = [], [], []
+    leads, shares = [], []
+    before: tuple[str, float] | None = None
     for panel, x in places:
-        here = {row["policy"]: row for row in rows if (row["panel"], row["x"]) == (panel, x)}
-        own = here[OWN]["total_utility"]
-        rival = max(others, key=lambda name: here[name]["total_utility"])
-        most = here[rival]["total_utility"]
-        if here[OWN]["fraction_of_bound"] is not None:
-            shares.append(here[OWN]["fraction_of_bound"])
-        if own >= most:
-            best += 1
-            leads.append(own / most if most > 0 else math.inf)
+        own = at[panel, x, OWN]
+        earned = own["total_utility"]
+        rival = max(others, key=lambda name: at[panel, x, name]["total_utility"])
+        most = at[panel, x, rival]["total_utility"]
+        where = f"{panel}, {x:g} {x_label}"
+        if own["fraction_of_bound"] is not None:
+            shares.append(own["fraction_of_bound"])
+        if earned >= most:
+            leads.append(earned / most if most > 0 else math.inf)
         else:
-            behind.append(f"{panel}, {x_label} {x:g}: {rival} earns {most:.4g}, pdors {own:.4g}")
-        if "fifo" in here and here["fifo"]["total_utility"] >= tables.EMPTY_RUN_SHARE * own:
-            empty.append(f"{panel}, {x_label} {x:g}")
-    measured = f"pdors earns the most at {best} of {len(places)} points"
+            behind.append(f"{where}: {rival} earns {percent(most / earned - 1.0) if earned > 0 else 'all'} more")
+        if (panel, x, "fifo") in at and at[panel, x, "fifo"]["total_utility"] >= tables.EMPTY_RUN_SHARE * earned:
+            empty.append(where)
+        if rises and before is not None and before[0] == panel:
+            last = at[panel, before[1], OWN]
+            if earned < last["total_utility"] - max(_error(own), _error(last)):
+                falls.append(f"{where}: {earned:.4g} after {last['total_utility']:.4g}")
+        before = panel, x
+    measured = f"pdors earns the most at {len(leads)} of {len(places)} points"
     if shares:
         measured += f", {first_and_last(min(shares), max(shares))} of the bound"
     finite = [lead for lead in leads if math.isfinite(lead)]
     if finite:
         measured += f"; where it leads, it earns {min(finite):.2f} to {max(finite):.2f} times the best other policy"
     measured += "." + _left(rows)
-    if empty:
-        measured += f" Points that prove nothing, since fifo earns 95 % of pdors or more: {'; '.join(empty)}."
     if behind:
         measured += f" Behind: {'; '.join(behind)}."
-    return Found(rows, panels, measured, _verdict(best, len(places)), digest_of(digests))
+    if falls:
+        measured += f" Falls by more than a standard error: {'; '.join(falls)}."
+    if empty:
+        measured += f" Points that prove nothing, since fifo earns 95 % of pdors or more: {'; '.join(empty)}."
+    if not behind and not falls:
+        return measured, "agrees"
+    if not leads:
+        return measured, "does not agree"
+    parts = [f"at {len(leads)} of {len(places)} points"] if behind else []
+    return measured, f"agrees in part: {', '.join([*parts, *(['it does not always rise'] if falls else [])])}"
+
+
+def _error(row: Row) -> float:
+    """Return the standard error of a mean utility."""
+    return float((row["total_utility_std"] or 0.0) / math.sqrt(row["runs"]))
 
 
 def _left(rows: Sequence[Row]) -> str:
@@ -130,12 +160,6 @@ def _left(rows: Sequence[Row]) -> str:
         most[row["policy"]] = max(most.get(row["policy"], 0.0), row["unfinished"])
     named = ", ".join(f"{name} {count:.3g}" for name, count in most.items() if count > 0)
     return f" Jobs that entered and did not finish, at the worst point in the mean run: {named or 'none'}."
-
-
-def _verdict(good: int, of: int) -> str:
-    if good == of:
-        return "agrees"
-    return f"agrees in part: at {good} of {of} points" if good else "does not agree"
 
 
 def _by_jobs(quick: bool) -> list[_Point]:
@@ -196,9 +220,15 @@ def _slots(value: float | None) -> str:
 
 
 def _experiment(
-    name: str, title: str, claim: str, points: Callable[[bool], Sequence[_Point]], draw: Draw, x_label: str
+    name: str,
+    title: str,
+    claim: str,
+    points: Callable[[bool], Sequence[_Point]],
+    draw: Draw,
+    x_label: str,
+    rises: bool = False,
 ) -> Experiment:
-    return Experiment(name, title, claim, partial(_count, points), partial(_utility, points, draw, x_label))
+    return Experiment(name, title, claim, partial(_count, points), partial(_utility, points, draw, x_label, rises))
 
 
 _MOST = "pdors earns more utility than every other policy at every size"
@@ -211,6 +241,7 @@ EXPERIMENTS = (
         _by_jobs,
         paper,
         "jobs",
+        rises=True,
     ),
     _experiment(
         "utility-vs-machines",
@@ -219,6 +250,7 @@ EXPERIMENTS = (
         _by_machines,
         paper,
         "machines",
+        rises=True,
     ),
     _experiment(
         "utility-vs-horizon",
