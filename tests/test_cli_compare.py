@@ -60,7 +60,7 @@ def test_a_folder_goes_on_without_making_a_run_twice(capsys: pytest.CaptureFixtu
 
     second, said = answer(capsys, *SMALL, "--policies", "fifo,drf", "--seeds", "3", "--out", str(out))
 
-    assert "4 of 9 runs are in" in said
+    assert "4 of 9 runs and bounds are in" in said
     assert {name: (out / "events" / name).stat().st_mtime_ns for name in stamps} == stamps
     assert [row["policy"] for row in second["policies"]] == ["fifo", "drf"]
     assert first["policies"][0]["runs"] == 2
@@ -103,7 +103,7 @@ def test_a_policy_of_ones_own_by_module_and_class(
     found, _ = answer(capsys, *SMALL, "--policies", f"fifo,{name}", "--out", "out")
     assert [row["policy"] for row in found["policies"]] == ["fifo", name]
     _, said = answer(capsys, *SMALL, "--policies", name, "--out", "out")
-    assert "2 of 2 runs are in" in said
+    assert "2 of 2 runs and bounds are in" in said
 
     assert main(["simulate", "--workload", "paper", "--jobs", "9", "--policy", name, "--json", "--no-bound"]) == 0
     assert json.loads(capsys.readouterr().out)["policy"] == name
@@ -156,7 +156,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Pa
     kept = len(polars.read_parquet(out / "runs.parquet"))
     assert 3 <= kept < 120
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
-    assert f"{kept} of 120 runs are in" in done.stderr
+    assert f"{kept} of 120 runs and bounds are in" in done.stderr
     assert len(polars.read_parquet(out / "runs.parquet")) == 120
 
 

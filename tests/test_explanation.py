@@ -64,7 +64,7 @@ def test_a_job_that_is_priced_out_hears_what_it_costs_and_what_would_do() -> Non
     text = as_text(found, 1.0)
     assert "poor, arrived in slot 0, policy pdors: rejected" in text
     assert "reason: priced out." in text
-    assert "if it were worth 6 in place of 5 (1.2 times)" in text
+    assert "if its value were 6 in place of 5 (1.2 times)" in text
 
 
 def test_a_job_without_room_in_time_hears_which_target_would_do() -> None:
@@ -126,12 +126,16 @@ def test_a_job_that_waits_hears_behind_whom() -> None:
     second, third = (explain("fifo", cluster, jobs, name, **SECOND) for name in ("b", "c"))
 
     assert [(w.first, w.last, w.reason) for w in second.waits] == [(0, 2, Reason.WAITING)]
-    assert "it is the head of the line and does not fit" in second.waits[0].detail
+    assert second.waits[0].detail == "it is the first in line, and does not fit beside the job that runs: 'a'"
     assert second.record.completed == 4
-    assert [(w.first, w.last) for w in third.waits] == [(0, 4)]
-    # In the last of these slots b runs and c is the head itself.
-    assert "slots 0 to 4: waiting behind a job" in as_text(third, 1.0)
-    assert "not finished by the horizon (12); ran in 7 slots, waited in 5" in as_text(third, 1.0)
+    assert [(w.first, w.last, w.detail) for w in third.waits] == [
+        (0, 2, "behind 'b', the first in line, which does not fit beside the job that runs: 'a'"),
+        (3, 4, "it is the first in line, and does not fit beside the job that runs: 'b'"),
+    ]
+    assert "slots 3 to 4: waiting behind a job" in as_text(third, 1.0)
+    # Of 9 slots of work 6 were done when slot 11 opened.
+    assert "not finished by the horizon (12), 67% trained when the last slot opened" in as_text(third, 1.0)
+    assert "ran in 7 slots with 1 workers, waited in 5" in as_text(third, 1.0)
 
 
 def test_a_job_that_loses_its_share_hears_so() -> None:

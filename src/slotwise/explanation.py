@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +115,12 @@ class Explanation:
         What would have let a rejected job in.
     waits : list of Wait
         With a policy that places slot by slot.
+    workers : list of int
+        With such a policy, its workers in each slot in which it ran.
+    trained : float, optional
+        With such a policy, the share of its samples that it had trained when the last slot opened.
+    machine_cost : float, optional
+        With a policy that has prices, what a mean machine costs a slot at them if it is empty, far ahead.
     """
 
     job: Job
@@ -126,6 +133,9 @@ class Explanation:
     dearest_slot: int | None = None
     changes: list[WhatIf] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    workers: list[int] = field(default_factory=list)
+    trained: float | None = None
+    machine_cost: float | None = None
 
 
 def explain(
@@ -220,6 +230,8 @@ class _Asking(Policy):
         self.inner = inner
         self.job = job
         self.waits: list[Wait] = []
+        self.workers: list[int] = []
+        self.left: float | None = None
 
     def admit(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Let the policy decide."""
@@ -228,18 +240,30 @@ class _Asking(Policy):
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Let the policy place, and ask."""
         placed = self.inner.place(state, rng)
+        self.left = state.remaining.get(self.job.id, self.left)
         if self.job.id in state.jobs and self.job.id not in placed:
             reason, detail = self.inner.waiting(self.job, state, placed)
             before = self.waits[-1] if self.waits else None
-            if before is not None and (before.last, before.reason) == (state.slot - 1, reason):
+            same = before is not None and (before.reason, _but_numbers(before.detail)) == (reason, _but_numbers(detail))
+            if before is not None and same and before.last == state.slot - 1:
                 self.waits[-1] = Wait(before.first, state.slot, reason, detail)
             else:
                 self.waits.append(Wait(state.slot, state.slot, reason, detail))
+        if self.job.id in placed:
+            self.workers.append(placed[self.job.id].total_workers)
         return placed
 
     def tell(self, found: Explanation) -> None:
         """Write down what was learnt."""
-        found.waits = self.waits
+        found.waits, found.workers = self.waits, self.workers
+        if self.left is not None:
+            found.trained = 1.0 if found.record.completed is not None else 1.0 - self.left / self.job.workload
+
+
+def _but_numbers(detail: str) -> str:
+    """Return a text without its numbers, names in quotes aside: what makes two waits different."""
+    parts = detail.split("'")
+    return "'".join(re.sub(r"[0-9.]+", "#", part) if at % 2 == 0 else part for at, part in enumerate(parts))
 
 
 class _AskingAtArrival(_Asking, CommitAtArrival):
@@ -300,11 +324,14 @@ class _Question:
         completions = self.completions()
         plan = self.plan(self.request)
         dearest, slot = self.dearest(plan)
+        with np.errstate(over="ignore"):
+            machine_cost = float(np.exp(self.terms.prices.log_low) @ self.terms.ledger.cluster.mean_capacity)
         changes = [] if admitted else [change for change in (self.value(), self.target(), self.workload()) if change]
 
         def write(found: Explanation) -> None:
             found.completions, found.plan, found.changes = completions, plan, changes
             found.dearest, found.dearest_slot = dearest, slot
+            found.machine_cost = machine_cost
 
         return write
 

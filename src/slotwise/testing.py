@@ -46,7 +46,8 @@ class PolicyFault(AssertionError):
     def __init__(self, name: str, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
         listed = "\n".join(f"  {at}. {fault}" for at, fault in enumerate(self.faults, 1))
-        super().__init__(f"policy {name}: {len(self.faults)} faults\n{listed}")
+        count = f"{len(self.faults)} fault{'' if len(self.faults) == 1 else 's'}"
+        super().__init__(f"policy {name}: {count}\n{listed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +96,17 @@ def check_policy(make: Callable[[], Policy] | Callable[[Cluster], Policy], *, ta
         raise PolicyFault(label, [f"cannot be made: {type(error).__name__}: {error}"]) from error
     if not isinstance(policy, Policy):
         raise PolicyFault(label, [f"is no subclass of slotwise.Policy, made {policy!r}"])
-    faults: dict[str, None] = {}
     if not isinstance(getattr(policy, "name", None), str) or not policy.name:
-        faults["has no name: give the class an attribute name, a text"] = None
-    elif not type(policy).__doc__:
-        faults["has no docstring: its first line says what it does, in lists of policies"] = None
-    if not faults:
-        found: dict[str, list[str]] = {}
-        for case in cases:
-            for fault in _play_twice(made, case):
-                found.setdefault(fault, []).append(case.name)
-        for fault, (first, *others) in found.items():
-            faults[f"{first}: {fault}" + (f" (and in {len(others)} other cases)" if others else "")] = None
+        raise PolicyFault(label, ["has no name: give the class an attribute name, a text"])
+    faults = []
+    if not type(policy).__doc__:
+        faults.append("has no docstring: its first line says what it does, in lists of policies")
+    found: dict[str, list[str]] = {}
+    for case in cases:
+        for fault in _play_twice(made, case):
+            found.setdefault(fault, []).append(case.name)
+    for fault, (first, *others) in found.items():
+        faults.append(f"{first}: {fault}" + (f" (and in {len(others)} other cases)" if others else ""))
     if faults:
         raise PolicyFault(label, faults)
 

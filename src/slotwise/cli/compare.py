@@ -120,16 +120,16 @@ def compare(
         total = len(asked)
         asked = [(name, n) for name, n in asked if not folder.has(name, n, "" if name is None else sources[name])]
         if len(asked) < total:
-            typer.echo(f"slotwise: {total - len(asked)} of {total} runs are in {out} already", err=True)
-    if asked:
-        with working("loading kernels (compiled once, then cached)"):
-            for name in sorted({name for name, _ in asked if name is not None}):
-                warm_up(name, solver)
+            typer.echo(f"slotwise: {total - len(asked)} of {total} runs and bounds are in {out} already", err=True)
     conditions = Conditions(prices, solver, {}, grid, server_share)
     finished: list[Outcome | Bounded] = []
     count = 0
     interrupted = False
     try:
+        with working("loading kernels (compiled once, then cached)"):
+            for name in sorted({name for name, _ in asked if name is not None}):
+                with catalogue.blaming(name):
+                    warm_up(name, solver)
         with progress("compare: runs", len(asked)) as shown:
             made = play(source, asked, conditions, events=folder is not None, processes=processes, backend=parallel)
             for one in made if asked else ():
@@ -143,7 +143,7 @@ def compare(
     except KeyboardInterrupt:
         interrupted = True
         kept = f"what is finished is in {out}, and the same command goes on from there" if folder else "nothing is kept"
-        typer.echo(f"slotwise: stopped after {count} of {len(asked)} runs; {kept}", err=True)
+        typer.echo(f"slotwise: stopped after {count} of {len(asked)} runs and bounds; {kept}", err=True)
     if folder is not None:
         table = folder.finish(names)
     else:
@@ -177,6 +177,8 @@ def _report(
     from slotwise.report.console import print_summary
 
     print_summary(rows, said, {"assumed": first.assumed, "skipped": first.skipped})
+    if out is not None:
+        typer.echo(f"\ntables and events are in {out}; slotwise explain JOB --run {out} says why")
 
 
 def _named(option: str, name: str | None) -> dict[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
@@ -76,10 +77,12 @@ def reproduce(
                     shown(count)
 
             found = experiment.make(Scale(quick, seeds, chosen, processes, step))
+            found = dataclasses.replace(found, rough=quick or seeds is not None or policies is not None)
         files = results.write(out, experiment, found, f"{command} {experiment.name}{wishes}")
         made.append((experiment, found))
         if not as_json:
-            typer.echo(f"{experiment.name}: {found.agrees}\n    {found.measured}\n    {files[-1]}")
+            rough = " (rough: less than the experiment's own points, seeds or policies)" if found.rough else ""
+            typer.echo(f"{experiment.name}: {found.agrees}{rough}\n    {found.measured}\n    {files[-1]}")
     if name is None:
         results.write_index(out, made, f"{command} --all{wishes}")
     if as_json:

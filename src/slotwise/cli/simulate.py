@@ -74,6 +74,7 @@ def simulate(
 
     with ExitStack() as stack:
         log = stack.enter_context(event_log(events, [workload, cluster])) if events is not None else None
+        stack.enter_context(catalogue.blaming(policy))
         with working("loading kernels (compiled once, then cached)"):
             warm_up(policy, solver)
         shown = stack.enter_context(progress(f"{policy}: slots", source.horizon))

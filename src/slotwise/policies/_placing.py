@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 import numba
@@ -17,7 +18,10 @@ from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import Ask, one, sweep_costs, sweep_fit
 
-__all__ = ["Free", "fixed_choice", "fixed_choices", "pack"]
+__all__ = ["Free", "fixed_choice", "fixed_choices", "named", "pack"]
+
+
+_MOST_NAMED = 3
 
 
 class Free:
@@ -149,6 +153,15 @@ def fixed_choice(job: Job, request: Request) -> int:
 def fixed_choices(jobs: Iterable[Job], requests: Mapping[str, Request], known: Mapping[str, int]) -> dict[str, int]:
     """Return the fixed configuration of each job; of those that are ``known`` it is not looked for again."""
     return {job.id: known[job.id] if job.id in known else fixed_choice(job, requests[job.id]) for job in jobs}
+
+
+def named(placed: Mapping[str, Placement]) -> str:
+    """Return who runs as text, the first few by name."""
+    if not placed:
+        return "what is lost; nobody runs"
+    some = ", ".join(repr(name) for name in itertools.islice(placed, _MOST_NAMED))
+    more = f" and {len(placed) - _MOST_NAMED} others" if len(placed) > _MOST_NAMED else ""
+    return f"the {'job that runs' if len(placed) == 1 else f'{len(placed)} jobs that run'}: {some}{more}"
 
 
 def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:

@@ -6,11 +6,13 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.optim.planner import Planner
@@ -31,7 +33,7 @@ from slotwise.policies.optimus import Optimus
 from slotwise.policies.pdors import PdOrs
 from slotwise.policies.srtf import Srtf
 
-__all__ = ["COMMITTING", "NAMES", "POLICIES", "make", "source_of"]
+__all__ = ["COMMITTING", "NAMES", "POLICIES", "blaming", "make", "source_of"]
 
 _ALL: tuple[type[Policy], ...] = (
     PdOrs, Oasis, Fifo, FifoBackfill, Drf, Dorm, Srtf, Las, Optimus, MaxMin, FinishTimeFair,
@@ -130,6 +132,23 @@ def _able(surveyor: Surveyor | Split, jobs: Sequence[Job], horizon: int) -> dict
     return {request.id: request for request in surveyed if request.reason is None}
 
 
+@contextmanager
+def blaming(name: str) -> Iterator[None]:
+    """Turn what a policy of one's own raises into one line that says where; our own policies' faults are ours."""
+    try:
+        yield
+    except SlotwiseError:
+        raise
+    except Exception as error:
+        if name in POLICIES:
+            raise
+        module = sys.modules.get(name.partition(":")[0])
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == getattr(module, "__file__", "")]
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        what = f"{type(error).__name__}: {error}{where}"
+        raise SlotwiseError(f"policy {name!r} fails: {what}; slotwise.testing.check_policy tells more") from error
+
+
 def _own(name: str) -> Policy:
     """Import and make a policy that is not ours; modules are also looked for in the working directory."""
     module, _, attribute = name.partition(":")
@@ -137,8 +156,9 @@ def _own(name: str) -> Policy:
     sys.path.insert(0, here)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(f"policy {name!r} must name a class that can be imported: {error}") from None
+    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+        hint = "modules are looked for in the working directory too"
+        raise InvalidInput(f"policy {name!r} must name a class that can be imported: {error} ({hint})") from None
     finally:
         if here in sys.path:
             sys.path.remove(here)

@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
-from slotwise.policies._placing import fixed_choice
+from slotwise.policies._placing import fixed_choice, named
 
 __all__ = ["Fifo"]
 
@@ -40,8 +40,7 @@ class Fifo(Policy):
         return placed
 
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
-        """Name the head of the line, which does not fit."""
+        """Name the head of the line, which does not fit, and who runs."""
         head = next(other for other in state.active if other.id not in placed)
-        before = sum(other.id not in placed and other.arrival <= job.arrival for other in state.active) - 1
-        behind = "it is the head of the line and does not fit" if head.id == job.id else f"behind job {head.id!r}"
-        return Reason.WAITING, f"{behind}; {len(placed)} jobs run, {before} wait that came no later"
+        who = "it is the first in line, and" if head.id == job.id else f"behind {head.id!r}, the first in line, which"
+        return Reason.WAITING, f"{who} does not fit beside {named(placed)}"

@@ -17,6 +17,7 @@ _RULES = {
     Reason.MACHINE_LOST: "A machine of its plan was lost, and no other plan is left.",
 }
 _MOST_WAITS = 12
+_NOTHING = 1e-9
 _LARGEST_FACTOR = 1e3
 """A value beyond this many times the job's own is none that an owner could give it."""
 
@@ -43,15 +44,19 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
         lines += [
             "",
             f"best plan: {len(plan.schedule.slots)} slots, ends in slot {plan.schedule.completion}, worth "
-            f"{plan.utility:.4g}, costs {plan.cost:.4g}, payoff {plan.payoff:.4g}",
+            f"{_amount(plan.utility)}, costs {_amount(plan.cost)}, payoff {_amount(plan.payoff)}",
         ]
         if found.dearest:
             parts = ", ".join(f"{name} {share:.0%}" for name, share in found.dearest)
             lines.append(f"what it pays for: {parts}; most in slot {found.dearest_slot}")
+    if found.machine_cost is not None:
+        lines += ["", f"at the prices of that moment an empty machine cost {_amount(found.machine_cost)} a slot"]
     if record.reason in (Reason.PRICED_OUT, Reason.NO_TIME_LEFT):
         lines += ["", "it would have been let in, at the prices of that moment and all else equal,"]
         told = [_change(change, slot_seconds) for change in found.changes]
-        lines += [f"  - {text}" for text in told if text] or ["  with no value, target or size that was tried"]
+        lines += [f"  - {text}" for text in told if text] or [
+            f"  with no value up to {_LARGEST_FACTOR:,.0f} times its own, no later target and no smaller workload"
+        ]
     if found.waits:
         lines.append("")
         shown = found.waits if len(found.waits) <= _MOST_WAITS else found.waits[-_MOST_WAITS:]
@@ -70,15 +75,25 @@ def _answer(found: Explanation) -> str:
     if record.promised is not None:
         return f"admitted, promised to end in slot {record.promised}, worth {record.promised_utility:.4g}"
     waited = sum(wait.last - wait.first + 1 for wait in found.waits)
-    ran = f"ran in {record.active_slots} slots, waited in {waited}"
+    sizes = ""
+    if found.workers:
+        low, high = min(found.workers), max(found.workers)
+        sizes = f" with {low} workers" if low == high else f" with {low} to {high} workers"
+    ran = f"ran in {record.active_slots} slots{sizes}, waited in {waited}"
     if record.completed is not None:
         return f"finished in slot {record.completed}, earned {record.utility:.4g}; {ran}"
-    return f"not finished by the horizon ({found.horizon}); {ran}"
+    trained = "" if found.trained is None else f", {found.trained:.0%} trained when the last slot opened"
+    return f"not finished by the horizon ({found.horizon}){trained}; {ran}"
 
 
 def _completion(one: Completion) -> str:
-    cost, pays = ("too little room", "-") if one.cost is None else (f"{one.cost:.4g}", _pays(one.utility, one.cost))
-    return f"slot {one.slot:<9} {one.utility:<12.4g} {cost:<16} {pays}"
+    cost, pays = ("too little room", "-") if one.cost is None else (_amount(one.cost), _pays(one.utility, one.cost))
+    return f"slot {one.slot:<9} {_amount(one.utility):<12} {cost:<16} {pays}"
+
+
+def _amount(value: float) -> str:
+    """Return an amount of utility; what is next to nothing is 0."""
+    return "0" if abs(value) < _NOTHING else f"{value:.4g}"
 
 
 def _pays(utility: float, cost: float) -> str:
@@ -91,7 +106,7 @@ def _change(change: WhatIf, slot_seconds: float) -> str:
             factor = change.needed / change.was
             if factor > _LARGEST_FACTOR:
                 return ""
-            return f"if it were worth {change.needed:.4g} in place of {change.was:.4g} ({factor:.3g} times)"
+            return f"if its value were {change.needed:.4g} in place of {change.was:.4g} ({factor:.3g} times)"
         case "target":
             later = (change.needed - change.was) * slot_seconds
             return (
@@ -100,7 +115,7 @@ def _change(change: WhatIf, slot_seconds: float) -> str:
             )
         case _:
             return (
-                f"if it had {change.needed:.4g} samples to train in place of {change.was:.4g} "
+                f"if it had {change.needed:,.0f} samples to train in all, in place of {change.was:,.0f} "
                 f"({change.needed / change.was:.0%})"
             )
 
@@ -113,7 +128,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
         "job": record.id,
         "policy": found.policy,
         "arrival": record.arrival,
-        "admitted": record.admitted,
+        "admitted": record.admitted and (record.promised is not None or record.started is not None),
         "reason": None if record.reason is None else str(record.reason),
         "detail": record.detail,
         "promised": record.promised,
@@ -132,5 +147,8 @@ def as_data(found: Explanation) -> dict[str, Any]:
         "dearest": dict(found.dearest),
         "dearest_slot": found.dearest_slot,
         "changes": [{"change": c.change, "was": c.was, "needed": c.needed} for c in found.changes],
+        "machine_cost": found.machine_cost,
+        "workers": found.workers,
+        "trained": found.trained,
         "waits": [{"first": w.first, "last": w.last, "reason": str(w.reason), "detail": w.detail} for w in found.waits],
     }

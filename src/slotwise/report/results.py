@@ -78,6 +78,7 @@ def page(experiment: Experiment, found: Found, command: str) -> str:
         "",
         f"**Verdict.** The measurement {_sentence(found.agrees)}",
         "",
+        *(["Made with less than the experiment's own points, seeds or policies: rough.", ""] if found.rough else []),
         f"    {command}",
         "",
         f"Digest of the workloads: `{found.digest}`. All rows and columns: [{name}.csv]({name}.csv).",

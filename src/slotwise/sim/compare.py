@@ -193,6 +193,14 @@ def _make(
     if policy is None:
         value, gap = _bound(workload, workload.cluster)
         return Bounded(seed, workload.digest, value, gap, time.perf_counter() - begin)
+    with catalogue.blaming(name_of(policy)):
+        return _run(policy, seed, workload, workload.cluster, conditions, events)
+
+
+def _run(
+    policy: str | type[Policy], seed: int, workload: Workload, cluster: Cluster, conditions: Conditions, events: bool
+) -> Outcome:
+    begin = time.perf_counter()
     if (name_of(policy), conditions.slot_solver) not in _WARM:
         warm_up(policy, conditions.slot_solver)
         _WARM.add((name_of(policy), conditions.slot_solver))
@@ -205,7 +213,7 @@ def _make(
 
         run = simulate(
             policy if isinstance(policy, str) else policy(),
-            workload.cluster,
+            cluster,
             workload.jobs,
             horizon=workload.horizon,
             slot_seconds=workload.slot_seconds,

@@ -102,7 +102,7 @@ def job_rows(outcome: Outcome) -> list[Row]:
             "seed": outcome.seed,
             "job_id": record.id,
             "arrival": record.arrival,
-            "admitted": record.admitted,
+            "admitted": record.admitted and (record.promised is not None or record.started is not None),
             "reason": None if record.reason is None else str(record.reason),
             "detail": record.detail,
             "promised": record.promised,
@@ -156,10 +156,11 @@ def notes(table: Sequence[Row]) -> list[str]:
     out = []
     fifo, pdors = earned.get("fifo"), earned.get("pdors")
     if fifo is not None and pdors is not None and pdors > 0 and fifo >= EMPTY_RUN_SHARE * pdors:
-        out.append(
-            f"fifo earns {fifo / pdors:.0%} of what pdors earns: there is hardly any contention, and these runs tell "
-            "nothing about the policies; take fewer machines or more jobs"
-        )
+        refused = next(row.get("rejected", 0.0) for row in table if row["policy"] == "pdors")
+        reading = "there is hardly any contention; take fewer machines or more jobs"
+        if refused > 0:
+            reading += f", unless pdors turns away too much ({refused:g} jobs a run)"
+        out.append(f"fifo earns {fifo / pdors:.0%} of what pdors earns: this tells nothing about policies. {reading}")
     if len({row["runs"] for row in table}) > 1:
         out.append("policies have different numbers of runs: their means are not over the same workloads")
     left = {row["policy"]: row["unfinished"] for row in table if row["unfinished"] > 0}

@@ -56,6 +56,8 @@ class Found:
         ``agrees``, ``agrees in part`` or ``does not agree`` with the claim, and where or why.
     digest : str
         Of all workloads.
+    rough : bool
+        Whether it was made with less than the experiment's own points, seeds or policies.
     """
 
     rows: list[Row]
@@ -63,6 +65,7 @@ class Found:
     measured: str
     agrees: str
     digest: str
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True)

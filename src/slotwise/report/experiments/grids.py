@@ -127,7 +127,7 @@ def judge(rows: Sequence[Row], x_label: str, *, rises: bool) -> tuple[str, str]:
             if earned < last["total_utility"] - max(_error(own), _error(last)):
                 falls.append(f"{where}: {earned:.4g} after {last['total_utility']:.4g}")
         before = panel, x
-    measured = f"pdors earns the most at {len(leads)} of {len(places)} points"
+    measured = f"Of {', '.join(policies)}: pdors earns the most at {len(leads)} of {len(places)} points"
     if shares:
         measured += f", {first_and_last(min(shares), max(shares))} of the bound"
     finite = [lead for lead in leads if math.isfinite(lead)]
