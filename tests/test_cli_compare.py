@@ -116,6 +116,7 @@ def test_a_policy_of_ones_own_by_module_and_class(
         (["--policies", "fifo,fifo"], "policies must be distinct, got 'fifo' twice"),
         (["--policies", ""], "policy must be one of"),
         (["--policies", "nowhere:Best"], "must name a class that can be imported"),
+        (["--seed", str(2**63)], "--seed must be <"),
         (["--seeds", "0"], "--seeds must be >= 1, got 0"),
         (["--processes", "0"], "--processes must be >= 1, got 0"),
         (["--parallel", "threads"], "--parallel must be one of processes, ray, got 'threads'"),
@@ -131,6 +132,30 @@ def test_bad_input_is_one_line_and_exit_code_2(
     out = tmp_path / "out"
     assert says in refused(capsys, *SMALL, *arguments, "--out", str(out))
     assert not out.exists(), "nothing is written before all is checked"
+
+
+def test_a_policy_that_fails_is_one_line_and_the_others_are_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_of_a_test.py").write_text(
+        "import slotwise\n\n\n"
+        "class Boom(slotwise.Policy):\n"
+        '    """It has no plan."""\n\n'
+        '    name = "boom"\n\n'
+        "    def place(self, state, rng):\n"
+        "        raise RuntimeError('out of ideas')\n"
+    )
+    (tmp_path / "broken_of_a_test.py").write_text("class Boom(\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert main([*SMALL, "--policies", "fifo,failing_of_a_test:Boom,drf", "--out", "out", "--no-bound"]) == 1
+
+    captured = capsys.readouterr()
+    assert "seed 0: policy 'failing_of_a_test:Boom' fails: RuntimeError: out of ideas" in captured.err
+    assert "line 10" in captured.err
+    assert "1 of 3 runs failed, the tables are without them" in captured.err
+    assert polars.read_parquet(tmp_path / "out/runs.parquet")["policy"].to_list() == ["fifo", "drf"]
+    assert "must name a class that can be imported" in refused(capsys, *SMALL, "--policies", "broken_of_a_test:Boom")
 
 
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Path) -> None:

@@ -101,3 +101,16 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_a_folder_of_something_else_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["explain", "job-0000", "--run", str(tmp_path)]) == 2
     assert "must be a folder that slotwise compare wrote" in capsys.readouterr().err
+
+
+def test_a_folder_of_another_version_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "out")
+    arguments = ["--workload", "paper", "--jobs", "9", "--machines", "2", "--policies", "fifo", "--processes", "1"]
+    assert main(["compare", *arguments, "--no-bound", "--out", out]) == 0
+    monkeypatch.setattr("slotwise.__version__", "9.9")
+    capsys.readouterr()
+
+    assert main(["explain", "job-0000", "--run", out]) == 2
+    assert "was written by slotwise 0.1.0, this is 9.9" in capsys.readouterr().err

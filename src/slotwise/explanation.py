@@ -29,6 +29,8 @@ _MOST_COMPLETIONS = 24
 """Completion slots that are looked at, evenly over those in which the job is worth something."""
 _STEPS = 14
 """Of a bisection over a workload: to a ten thousandth."""
+_LARGEST_FACTOR = 1e3
+"""A value beyond this many times the job's own is none that an owner could give it."""
 _MARGIN = 1e-6
 """By which a payoff is made to be positive."""
 
@@ -394,7 +396,28 @@ class _Question:
                 break
             plan = again
         was = _value_of(self.job.utility)
-        return None if was is None else WhatIf("value", was, was * factor * (1.0 + 2.0 * _MARGIN))
+        if was is None or factor > _LARGEST_FACTOR:
+            return None
+        return self.verified(was, factor * (1.0 + 2.0 * _MARGIN))
+
+    def verified(self, was: float, factor: float) -> WhatIf | None:
+        """Return the least factor near one that does: at another utility the planner may take another plan."""
+
+        def worth(times: float) -> Job:
+            utility = self.job.utility
+            assert isinstance(utility, Sigmoid | Linear | Deadline)
+            return dataclasses.replace(self.job, utility=dataclasses.replace(utility, value=was * times))
+
+        fails, does = 1.0, factor
+        while not self.pays(worth(does)):
+            fails, does = does, does * 1.25
+            if does > _LARGEST_FACTOR:
+                return None
+        if does > factor:
+            for _ in range(_STEPS):
+                middle = (fails + does) / 2.0
+                fails, does = (fails, middle) if self.pays(worth(middle)) else (middle, does)
+        return WhatIf("value", was, was * does)
 
     def target(self) -> WhatIf | None:
         """Return the earliest later target that would do; None if none does."""

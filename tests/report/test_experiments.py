@@ -85,35 +85,88 @@ def test_a_ratio_is_against_the_optimum() -> None:
             assert row[way.name] <= row["optimum"] * (1 + 1e-6) + 1e-9
 
 
-def point(policy: str, utility: float, x: float = 1.0, std: float = 0.0) -> dict[str, Any]:
+def point(policy: str, utility: float, x: float = 1.0, std: float = 0.0, ahead: float | None = None) -> dict[str, Any]:
+    """A mean of four runs; pdors is ``ahead`` of it by that, with a standard error of 1."""
     return {
         "panel": "p", "x": x, "policy": policy, "runs": 4, "total_utility": utility, "total_utility_std": std,
         "upper_bound": 12.0, "fraction_of_bound": utility / 12.0, "unfinished": 2.0 if policy == "fifo" else 0.0,
+        "ahead": 10.0 - utility if ahead is None else ahead, "ahead_error": 1.0,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("rows", "verdict", "says"),
     [
-        ([point("pdors", 10.0), point("fifo", 5.0)], "agrees", "earns the most at 1 of 1 points, 83% of the bound"),
-        ([point("pdors", 10.0), point("fifo", 11.0)], "does not agree", "Behind: p, 1 jobs: fifo earns 10% more"),
-        ([point("pdors", 10.0), point("fifo", 9.6)], "agrees", "prove nothing, since fifo earns 95 % of pdors or more"),
+        ([point("pdors", 10.0), point("srtf", 5.0)], "agrees", "at 1 of 1 points pdors earns more than every other"),
+        ([point("pdors", 10.0), point("srtf", 8.5)], "does not agree", "Within the noise: p, 1 jobs (srtf 8.5, pdors"),
+        ([point("pdors", 10.0), point("srtf", 15.0)], "does not agree", "Behind: p, 1 jobs (srtf earns 15, pdors 10)"),
         (
-            [point("pdors", 10.0), point("fifo", 5.0), point("pdors", 6.0, 2.0), point("fifo", 7.0, 2.0)],
+            [point("pdors", 10.0), point("fifo", 9.6)],
+            "-",
+            "since fifo earns 95 % of pdors or more: p, 1 jobs",
+        ),
+        (
+            [point("pdors", 10.0), point("srtf", 5.0), point("pdors", 6.0, 2.0), point("srtf", 5.5, 2.0, ahead=0.5)],
             "agrees in part: at 1 of 2 points, it does not always rise",
-            "Falls by more than a standard error: p, 2 jobs: 6 after 10.",
+            "Falls from point to point: p, 2 jobs (6 after 10).",
         ),
         # A standard error of 4 / sqrt(4) is no fall.
-        ([point("pdors", 10.0, std=4.0), point("fifo", 5.0), point("pdors", 8.5, 2.0), point("fifo", 5.0, 2.0)],
-         "agrees", "earns the most at 2 of 2 points"),
+        (
+            [point("pdors", 10.0, std=4.0), point("srtf", 5.0), point("pdors", 8.5, 2.0), point("srtf", 5.0, 2.0)],
+            "agrees",
+            "at 2 of 2 points",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_verdict_follows_from_the_numbers(rows: list[dict[str, Any]], verdict: str, says: str) -> None:
     measured, agrees = grids.judge(rows, "jobs", rises=True)
 
     assert agrees == verdict
     assert says in measured
+
+
+def test_who_does_not_finish_is_named() -> None:
+    measured, _ = grids.judge([point("pdors", 10.0), point("fifo", 5.0)], "jobs", rises=False)
+
     assert "did not finish, at the worst point in the mean run: fifo 2" in measured
+
+
+@pytest.mark.parametrize(
+    ("own", "verdict"),
+    [
+        ((5.0, 5.0), "agrees"),
+        ((5.0, 20.0), "agrees in part: of jobs that are let in"),
+        ((11.0, 20.0), "does not agree"),
+        ((None, 20.0), "-"),
+    ],
+)
+def test_training_times_are_judged_with_and_without_those_turned_away(
+    own: tuple[float | None, float], verdict: str
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"policy": "pdors", "training_slots_median": own[0], "offered_slots_median": own[1]},
+        {"policy": "drf", "training_slots_median": 10.0, "offered_slots_median": 10.0},
+    ]
+    assert grids.judge_training(rows).startswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("feasible", "packs", "covers", "verdict"),
+    [
+        ((0.1, 0.5, 0.2), (1.0, 0.5, 0.1), (0.1, 0.5, 1.0), "agrees"),
+        ((0.6, 0.5, 0.2), (1.0, 0.5, 0.1), (0.1, 0.5, 1.0), "agrees in part: the best gain is 0.5"),
+        ((0.1, 0.5, 0.2), (0.1, 0.5, 1.0), (0.1, 0.5, 1.0), "agrees in part: the best gain is 1, and no trade"),
+        ((0.6, 0.5, 0.2), (0.1, 0.5, 1.0), (0.1, 0.5, 1.0), "does not agree"),
+    ],
+)
+def test_gains_are_judged_by_both_halves_of_the_claim(
+    feasible: tuple[float, ...], packs: tuple[float, ...], covers: tuple[float, ...], verdict: str
+) -> None:
+    rows = [
+        {"gain": gain, "feasible": f, "packs": p, "covers": c}
+        for gain, f, p, c in zip((0.5, 1.0, 1.5), feasible, packs, covers, strict=True)
+    ]
+    assert prices.judge_gains(rows).startswith(verdict)
 
 
 def test_writes_figure_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +204,7 @@ def test_json_has_claim_measurement_verdict_and_rows(tmp_path: Path, capsys: pyt
         (["ratio", "--seeds", "0"], "--seeds must be >= 1, got 0"),
         (["google", "--policies", "best"], "--policies must be of"),
         (["google", "--processes", "0"], "--processes must be >= 1, got 0"),
-        (["google", "--out", __file__], "--out must be a folder"),
+        (["google", "--out", __file__], "--out must be a folder that can be written"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

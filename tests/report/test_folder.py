@@ -20,7 +20,9 @@ SETTINGS = {"workload": "paper", "jobs": 20, "prices": "learnt"}
 def made() -> dict[tuple[str, int], Outcome | Bounded]:
     wanted: list[tuple[str | None, int]] = [(name, seed) for name in ("fifo", "drf", None) for seed in (0, 1)]
     found = play(lambda seed: paper(20, 5, 20, seed), wanted, Conditions(), events=True, processes=1)
-    return {(o.policy if isinstance(o, Outcome) else "bound", o.seed): o for o in found}
+    return {
+        (o.policy if isinstance(o, Outcome) else "bound", o.seed): o for o in found if isinstance(o, Outcome | Bounded)
+    }
 
 
 Made = dict[tuple[str, int], Outcome | Bounded]
@@ -119,3 +121,13 @@ def test_names_that_no_file_may_have_stay_apart(tmp_path: Path, made: Made) -> N
     assert all(folder.has(name, 0) for name in names)
     assert not folder.has(None, 0), "a policy called bound is not the bound"
     assert folder.finish(names)["policy"].to_list() == names
+
+
+def test_a_run_of_which_a_file_is_gone_is_made_again(tmp_path: Path, made: Made) -> None:
+    folder = Folder(tmp_path, SETTINGS)
+    folder.keep(made["fifo", 0])
+    folder.keep(made["drf", 0])
+    (tmp_path / "parts/fifo-0.parquet").unlink()
+
+    assert not folder.has("fifo", 0)
+    assert folder.finish(["fifo", "drf"])["policy"].to_list() == ["drf"]

@@ -12,18 +12,19 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.builders import elastic, gang, machines
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.model.schedule import Placement
 from slotwise.optim.bound import upper_bound
 from slotwise.policies._base import Policy, State
 from slotwise.policies._placing import pack
 from slotwise.sim import tables
-from slotwise.sim.compare import Comparison, Conditions, Outcome, compare, play
+from slotwise.sim.compare import Comparison, Conditions, Failed, Outcome, compare, play
 from slotwise.sim.simulator import simulate
 from slotwise.workloads._base import Workload
 from slotwise.workloads.synthetic import paper
@@ -130,7 +131,7 @@ def test_a_summary_is_the_mean_over_runs_and_shows_who_did_not_finish() -> None:
 
 
 def test_says_that_a_run_without_contention_proves_nothing() -> None:
-    row = {"policy": "pdors", "runs": 1, "total_utility": 100.0, "unfinished": 0.0}
+    row = {"policy": "pdors", "runs": 1, "seeds": "0", "total_utility": 100.0, "unfinished": 0.0, "rejected": 0.0}
 
     assert not tables.notes([row, row | {"policy": "fifo", "total_utility": 94.9}])
     (note,) = tables.notes([row, row | {"policy": "fifo", "total_utility": 95.0}])
@@ -138,10 +139,41 @@ def test_says_that_a_run_without_contention_proves_nothing() -> None:
 
 
 def test_says_that_means_are_over_different_runs() -> None:
-    row = {"policy": "pdors", "runs": 2, "total_utility": 100.0, "unfinished": 0.0}
+    row = {"policy": "pdors", "runs": 2, "seeds": "0,1", "total_utility": 100.0, "unfinished": 0.0, "rejected": 0.0}
 
-    (note,) = tables.notes([row, row | {"policy": "drf", "runs": 3}])
-    assert "different numbers of runs" in note
+    (note,) = tables.notes([row, row | {"policy": "drf", "seeds": "2,3"}])
+    assert "runs of different seeds" in note
+    assert "pdors 0,1; drf 2,3" in note
+
+
+def test_where_nothing_can_be_earned_there_is_no_share() -> None:
+    runs = compare(["fifo"], machines({"gpu": 1.0}), [gang("a", 2, 1)], horizon=3, slot_seconds=1.0, processes=1)
+
+    (row,) = runs.summary().to_dicts()
+    assert row["upper_bound"] == 0.0
+    assert row["fraction_of_bound"] is None
+
+
+class Boom(Shortest):
+    """It fails in the second seed."""
+
+    name = "boom"
+
+    def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
+        if state.slot == 7:
+            raise RuntimeError("out of ideas")
+        return super().place(state, rng)
+
+
+def test_a_policy_that_fails_does_not_take_the_others_with_it() -> None:
+    made = list(play(drawn, [("fifo", 0), (Boom, 0), (None, 0), ("drf", 0)], Conditions(), processes=1))
+
+    assert [type(one).__name__ for one in made] == ["Outcome", "Failed", "Bounded", "Outcome"]
+    failed = made[1]
+    assert isinstance(failed, Failed)
+    assert failed.message.startswith("policy 'boom' fails: RuntimeError: out of ideas")
+    with pytest.raises(SlotwiseError, match="seed 0: policy 'boom' fails: RuntimeError: out of ideas"):
+        compare([Boom], None, drawn, bound=False, processes=1)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +185,11 @@ def test_says_that_means_are_over_different_runs() -> None:
         (["nowhere:Policy"], "must name a class that can be imported"),
         (["json:JSONDecoder"], "must be a subclass of slotwise.Policy"),
         (["slotwise.policies.pdors:PdOrs"], "must be made without arguments"),
+        ("fifo", "policies must be a list of names or classes, got 'fifo'"),
+        ([dict], "policy must be a name or a subclass of Policy"),
     ],
 )
-def test_refuses_policies_that_are_none(policies: list[str], says: str) -> None:
+def test_refuses_policies_that_are_none(policies: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         compare(policies, None, drawn, processes=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,12 +14,15 @@ import typer
 from slotwise.cli import options
 from slotwise.cli.output import progress, working
 from slotwise.cli.source import load
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SlotwiseError
 
 if TYPE_CHECKING:
     from slotwise.workloads._base import Workload
 
 __all__ = ["compare"]
+
+_LARGEST_SEED = 2**63
+"""Seeds are 64-bit numbers in tables."""
 
 
 def compare(
@@ -56,13 +60,15 @@ def compare(
 ) -> None:
     """Play the same workload against several policies; Ctrl-C keeps what is finished."""
     from slotwise.policies import catalogue
-    from slotwise.sim.compare import BACKENDS, Bounded, Comparison, Conditions, Outcome, check_policies, play
+    from slotwise.sim.compare import BACKENDS, Bounded, Comparison, Conditions, Failed, Outcome, check_policies, play
     from slotwise.sim.simulator import warm_up
 
     names = list(catalogue.NAMES) if policies == "all" else [name.strip() for name in policies.split(",")]
     check_policies(names)
     if seeds < 1:
         raise InvalidInput(f"--seeds must be >= 1, got {seeds}")
+    if seed + seeds > _LARGEST_SEED:
+        raise InvalidInput(f"--seed must be < {_LARGEST_SEED} - --seeds, got {seed}")
     if processes is not None and processes < 1:
         raise InvalidInput(f"--processes must be >= 1, got {processes}")
     if parallel not in BACKENDS:
@@ -123,17 +129,22 @@ def compare(
             typer.echo(f"slotwise: {total - len(asked)} of {total} runs and bounds are in {out} already", err=True)
     conditions = Conditions(prices, solver, {}, grid, server_share)
     finished: list[Outcome | Bounded] = []
+    failed: list[Failed] = []
     count = 0
     interrupted = False
     try:
         with working("loading kernels (compiled once, then cached)"):
             for name in sorted({name for name, _ in asked if name is not None}):
-                with catalogue.blaming(name):
+                # Whoever fails does so again below, where it is told.
+                with suppress(SlotwiseError), catalogue.blaming(name):
                     warm_up(name, solver)
         with progress("compare: runs", len(asked)) as shown:
             made = play(source, asked, conditions, events=folder is not None, processes=processes, backend=parallel)
             for one in made if asked else ():
-                if folder is None:
+                if isinstance(one, Failed):
+                    failed.append(one)
+                    typer.echo(f"slotwise: seed {one.seed}: {one.message}", err=True)
+                elif folder is None:
                     finished.append(one)
                 else:
                     folder.keep(one, sources[one.policy] if isinstance(one, Outcome) else "")
@@ -153,6 +164,8 @@ def compare(
     _report(table.to_dicts(), first, given, out, as_json)
     if interrupted:
         raise KeyboardInterrupt
+    if failed:
+        raise SlotwiseError(f"{len(failed)} of {len(asked)} runs failed, the tables are without them")
 
 
 def _report(

@@ -17,6 +17,13 @@ from slotwise.errors import InvalidInput
 __all__ = ["explain"]
 
 
+_NEEDED = (
+    "workload", "cluster", "cluster_share", "machines", "jobs", "horizon", "slot", "value", "elastic", "format",
+    "strict", "prices", "solver", "grid", "server_share",
+)  # fmt: skip
+"""Settings without which a run cannot be played again."""
+
+
 def explain(
     job: Annotated[str, typer.Argument(help="Its name.")],
     run: Annotated[Path, typer.Option(help="A folder that slotwise compare wrote (--out).")],
@@ -27,12 +34,18 @@ def explain(
     as_json: options.AsJson = False,
 ) -> None:
     """Say why a job of a finished run was let in or turned away, or waited: its decision is made again, and asked."""
+    from slotwise import __version__
     from slotwise.explanation import explain as ask
     from slotwise.policies import catalogue
     from slotwise.report.explanations import as_data, as_text
     from slotwise.report.folder import read_runs, read_settings
 
     given = read_settings(run)
+    if given.get("slotwise") != __version__ or not set(_NEEDED) <= set(given):
+        raise InvalidInput(
+            f"--run {str(run)!r} was written by slotwise {given.get('slotwise', 'unknown')}, this is {__version__} and "
+            "may decide differently; run slotwise compare again"
+        )
     runs = read_runs(run)
     made = {(row["policy"], row["seed"]): row for row in runs}
     if not made:

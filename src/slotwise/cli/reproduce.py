@@ -55,15 +55,15 @@ def reproduce(
     for policy in chosen:
         if policy not in catalogue.NAMES:
             raise InvalidInput(f"--policies must be of {', '.join(catalogue.NAMES)}, got {policy!r}")
-    if out.exists() and not out.is_dir():
-        raise InvalidInput(f"--out must be a folder, got {str(out)!r}, which is a file")
     plots.require()
     with working("loading kernels (compiled once, then cached)"):
         for policy in chosen:
             warm_up(policy)
     command = "slotwise reproduce"
-    given = {"--quick": quick, "--seeds": seeds, "--policies": policies}
+    given = {"--quick": quick, "--seeds": seeds}
     wishes = "".join(f" {o}" if value is True else f" {o} {value}" for o, value in given.items() if value)
+    others = "" if policies is None else f" --policies {policies}"
+    results.try_out(out)
     made = []
     for experiment in EXPERIMENTS.values() if name is None else (EXPERIMENTS[name],):
         plain = Scale(quick, seeds, chosen, processes)
@@ -77,14 +77,16 @@ def reproduce(
                     shown(count)
 
             found = experiment.make(Scale(quick, seeds, chosen, processes, step))
-            found = dataclasses.replace(found, rough=quick or seeds is not None or policies is not None)
-        files = results.write(out, experiment, found, f"{command} {experiment.name}{wishes}")
+            found = dataclasses.replace(found, rough=bool(wishes or (others and experiment.compares)))
+        files = results.write(
+            out, experiment, found, f"{command} {experiment.name}{wishes}{others if experiment.compares else ''}"
+        )
         made.append((experiment, found))
         if not as_json:
             rough = " (rough: less than the experiment's own points, seeds or policies)" if found.rough else ""
             typer.echo(f"{experiment.name}: {found.agrees}{rough}\n    {found.measured}\n    {files[-1]}")
     if name is None:
-        results.write_index(out, made, f"{command} --all{wishes}")
+        results.write_index(out, made, f"{command} --all{wishes}{others}")
     if as_json:
         report = [
             {

@@ -121,6 +121,8 @@ def source_of(name: str) -> str:
     """Return a digest of the file that a policy of one's own is in, '' for one of ours: other source, other runs."""
     if name in POLICIES:
         return ""
+    if ":" not in name:
+        raise InvalidInput(f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}")
     module = sys.modules[type(_own(name)).__module__]
     where = getattr(module, "__file__", None)
     return hashlib.sha256(Path(where).read_bytes()).hexdigest()[:16] if where is not None else ""
@@ -156,7 +158,7 @@ def _own(name: str) -> Policy:
     sys.path.insert(0, here)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+    except Exception as error:  # whatever a module does when it is imported
         hint = "modules are looked for in the working directory too"
         raise InvalidInput(f"policy {name!r} must name a class that can be imported: {error} ({hint})") from None
     finally:
@@ -166,5 +168,6 @@ def _own(name: str) -> Policy:
         raise InvalidInput(f"policy {name!r} must be a subclass of slotwise.Policy, got {found!r}")
     try:
         return found()
-    except TypeError as error:
-        raise InvalidInput(f"policy {name!r} must be made without arguments: {error}") from None
+    except Exception as error:  # whatever its constructor does
+        what = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"policy {name!r} must be made without arguments and errors: {what}") from None

@@ -18,8 +18,6 @@ _RULES = {
 }
 _MOST_WAITS = 12
 _NOTHING = 1e-9
-_LARGEST_FACTOR = 1e3
-"""A value beyond this many times the job's own is none that an owner could give it."""
 
 
 def as_text(found: Explanation, slot_seconds: float) -> str:
@@ -55,7 +53,7 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
         lines += ["", "it would have been let in, at the prices of that moment and all else equal,"]
         told = [_change(change, slot_seconds) for change in found.changes]
         lines += [f"  - {text}" for text in told if text] or [
-            f"  with no value up to {_LARGEST_FACTOR:,.0f} times its own, no later target and no smaller workload"
+            "  with no value up to 1,000 times its own, no later target and no smaller workload"
         ]
     if found.waits:
         lines.append("")
@@ -104,8 +102,6 @@ def _change(change: WhatIf, slot_seconds: float) -> str:
     match change.change:
         case "value":
             factor = change.needed / change.was
-            if factor > _LARGEST_FACTOR:
-                return ""
             return f"if its value were {change.needed:.4g} in place of {change.was:.4g} ({factor:.3g} times)"
         case "target":
             later = (change.needed - change.was) * slot_seconds

@@ -5,16 +5,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import re
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import polars
 
 from slotwise.errors import InvalidInput
+from slotwise.report._files import fill_whole, write_whole
 from slotwise.sim import tables
 from slotwise.sim.compare import Bounded, Outcome
 
@@ -66,14 +65,16 @@ class Folder:
             for folder in (path, path / _PARTS, path / _EVENTS):
                 folder.mkdir(parents=True, exist_ok=True)
             if known is None:
-                _write(path / _SETTINGS, lambda stream: stream.write(_text(self.settings)))
+                write_whole(path / _SETTINGS, _text(self.settings))
         except OSError as error:
             raise InvalidInput(f"--out must be a folder that can be written, got {str(path)!r}: {error}") from None
 
     def has(self, policy: str | None, seed: int, source: str = "") -> bool:
         """Whether a run, or with None the bound, is finished; of a policy of one's own with this source text."""
         row = self._row(policy, seed)
-        return row is not None and row.get("policy_source", "") == source
+        if row is None or row.get("policy_source", "") != source:
+            return False
+        return policy is None or (self._part(policy, seed, "parquet").exists() and self._events(policy, seed).exists())
 
     def keep(self, finished: Outcome | Bounded, source: str = "") -> None:
         """Write a finished run or bound."""
@@ -85,15 +86,14 @@ class Folder:
                 "bound_gap": finished.gap,
                 "wall_seconds": finished.wall_seconds,
             }
-            _write(self._part(None, finished.seed, "json"), lambda stream: stream.write(_text(row)))
+            write_whole(self._part(None, finished.seed, "json"), _text(row))
             return
         part = self._part(finished.policy, finished.seed, "parquet")
         jobs = tables.frame(tables.job_rows(finished), tables.JOB_COLUMNS)
-        _write(part, jobs.write_parquet)
-        events = self.path / _EVENTS / f"{_stem(finished.policy, finished.seed)}.jsonl.gz"
-        _write(events, lambda stream: stream.write(finished.events))
+        fill_whole(part, jobs.write_parquet)
+        write_whole(self._events(finished.policy, finished.seed), finished.events)
         row = tables.run_row(finished, None) | {"policy_source": source}
-        _write(self._part(finished.policy, finished.seed, "json"), lambda stream: stream.write(_text(row)))
+        write_whole(self._part(finished.policy, finished.seed, "json"), _text(row))
 
     def finish(self, policies: list[str]) -> polars.DataFrame:
         """Write ``runs.parquet``, ``jobs.parquet`` and ``summary.csv`` of all that is finished; return the summary.
@@ -102,26 +102,30 @@ class Folder:
         """
         rows = [row for part in sorted((self.path / _PARTS).glob("*.json")) if (row := _read(part)) is not None]
         bounds = {row["seed"]: row for row in rows if "policy" not in row}
-        made = [row for row in rows if "policy" in row]
+        made = [row for row in rows if "policy" in row and self.has(row["policy"], row["seed"], row["policy_source"])]
         rank = {name: at for at, name in enumerate(policies)}
         made.sort(key=lambda row: (rank.get(row["policy"], len(rank)), row["policy"], row["seed"]))
         runs = []
         for row in made:
-            row.pop("policy_source")
+            row.pop("policy_source", None)
             bound = bounds.get(row["seed"])
-            if bound is not None and bound["upper_bound"]:
+            if bound is not None and bound["upper_bound"] is not None:
                 row["upper_bound"], row["bound_gap"] = bound["upper_bound"], bound["bound_gap"]
-                row["fraction_of_bound"] = row["total_utility"] / bound["upper_bound"]
+                if bound["upper_bound"] > 0:
+                    row["fraction_of_bound"] = row["total_utility"] / bound["upper_bound"]
             runs.append(row)
         table = tables.frame(runs)
         summary = tables.summary(table)
-        _write(self.path / "runs.parquet", table.write_parquet)
+        fill_whole(self.path / "runs.parquet", table.write_parquet)
         # Job by job through memory would be much: one part after another.
         parts = [self._part(row["policy"], row["seed"], "parquet") for row in runs]
         jobs = polars.scan_parquet(parts) if parts else polars.LazyFrame(schema=tables.JOB_COLUMNS)
-        _write_path(self.path / "jobs.parquet", jobs.sink_parquet)
-        _write(self.path / "summary.csv", summary.write_csv)
+        fill_whole(self.path / "jobs.parquet", jobs.sink_parquet)
+        fill_whole(self.path / "summary.csv", summary.write_csv)
         return summary
+
+    def _events(self, policy: str, seed: int) -> Path:
+        return self.path / _EVENTS / f"{_stem(policy, seed)}.jsonl.gz"
 
     def _part(self, policy: str | None, seed: int, ending: str) -> Path:
         return self.path / _PARTS / f"{_stem(policy, seed)}.{ending}"
@@ -147,7 +151,9 @@ def read_settings(path: Path) -> Row:
 def read_runs(path: Path) -> list[Row]:
     """Return the rows of all finished runs of a folder, in no particular order."""
     rows = [_read(part) for part in sorted((path / _PARTS).glob("*.json"))]
-    return [row for row in rows if row is not None and "policy" in row]
+    return [
+        row for row in rows if row is not None and {"policy", "seed", "workload_digest", "policy_source"} <= set(row)
+    ]
 
 
 def read_events(path: Path, policy: str, seed: int) -> list[Row]:
@@ -180,27 +186,3 @@ def _shown(value: object) -> str:
 
 def _text(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
-
-
-def _write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Write a file that is whole or not there."""
-
-    def into(part: Path) -> None:
-        with part.open("wb") as stream:
-            fill(stream)
-
-    _write_path(path, into)
-
-
-def _write_path(path: Path, fill: Callable[[Path], object]) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
-        fill(part)
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -52,13 +52,13 @@ class Line:
     ys : sequence of float or None
         As many heights, None where there is none.
     errors : sequence of float
-        Half widths of the bars that show how sure a height is; none if empty.
+        Half widths of the bars that show how sure a height is, None where that is not known; none if empty.
     """
 
     name: str
     xs: Sequence[float] | Sequence[str]
     ys: Sequence[float | None]
-    errors: Sequence[float] = ()
+    errors: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,8 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
                     "markersize": 4,
                     "linewidth": 1.4,
                 }
-            drawn = axis.errorbar(
-                line.xs, heights, yerr=line.errors if len(line.errors) else None, elinewidth=0.7, **look
-            )
+            widths = np.array([math.nan if e is None else e for e in line.errors]) if len(line.errors) else None
+            drawn = axis.errorbar(line.xs, heights, yerr=widths, elinewidth=0.7, **look)
             handles.setdefault(line.name, drawn)
         if panel.logarithmic:
             axis.set_xscale("log")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InvalidInput
 from slotwise.report import plots
+from slotwise.report._files import write_whole
 from slotwise.report.experiments._base import Experiment, Found
+from slotwise.report.experiments.small import WAYS
 from slotwise.sim import tables
 
-__all__ = ["index", "write"]
+__all__ = ["index", "try_out", "write", "write_index"]
 
 _MOST_ROWS = 130
 """Rows of a table on a page; the CSV file has all."""
@@ -24,6 +25,7 @@ _SHOWN = (
     "feasible", "attempts_per_relaxation", "fallbacks", "cost_over_relaxation", "colocated_fraction",
 )  # fmt: skip
 """Columns of a table on a page, of those that there are."""
+_WAYS = frozenset(way.name for way in WAYS)
 
 
 def write(folder: Path, experiment: Experiment, found: Found, command: str) -> list[Path]:
@@ -32,7 +34,7 @@ def write(folder: Path, experiment: Experiment, found: Found, command: str) -> l
     Parameters
     ----------
     folder : Path
-        Where to; made if it is not there.
+        Where to, see ``try_out``.
     experiment : Experiment
         What was asked.
     found : Found
@@ -55,13 +57,26 @@ def write(folder: Path, experiment: Experiment, found: Found, command: str) -> l
     files = {f"{name}.csv": tables.frame(found.rows).write_csv(None).encode()}
     files |= {f"{name}.{format}": image for format, image in pictures.items()}
     files[f"{name}.md"] = page(experiment, found, command).encode()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _named(folder):
         for file, content in files.items():
-            _replace(folder / file, content)
+            write_whole(folder / file, content)
+    return [folder / file for file in files]
+
+
+def try_out(folder: Path) -> None:
+    """See that a folder can be written, before hours are spent on what goes there."""
+    with _named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / ".slotwise", b"")
+        (folder / ".slotwise").unlink()
+
+
+@contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InvalidInput(f"--out must be a folder that can be written, got {str(folder)!r}: {error}") from None
-    return [folder / file for file in files]
 
 
 def page(experiment: Experiment, found: Found, command: str) -> str:
@@ -102,7 +117,8 @@ def index(entries: Iterable[tuple[Experiment, Found]], command: str) -> str:
 def write_index(folder: Path, entries: Sequence[tuple[Experiment, Found]], command: str) -> Path:
     """Write the list of experiments as README.md."""
     path = folder / "README.md"
-    _replace(path, index(entries, command).encode())
+    with _named(folder):
+        write_whole(path, index(entries, command).encode())
     return path
 
 
@@ -110,7 +126,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not rows:
         return []
     columns = [name for name in _SHOWN if name in rows[0]]
-    # What ways of running are called by their own names (of the small cases) comes last.
+    # Ways of deciding are columns of the small cases.
+    columns += [name for name in rows[0] if name in _WAYS]
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     lines += [f"| {' | '.join(_cell(row.get(name)) for name in columns)} |" for row in rows]
     return lines
@@ -120,17 +137,3 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -7,11 +7,11 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.events import Command, Event, record
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
@@ -24,7 +24,18 @@ from slotwise.workloads._base import Workload
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["BACKENDS", "Bounded", "Comparison", "Conditions", "Outcome", "bound_rounds", "compare", "name_of", "play"]
+__all__ = [
+    "BACKENDS",
+    "Bounded",
+    "Comparison",
+    "Conditions",
+    "Failed",
+    "Outcome",
+    "bound_rounds",
+    "compare",
+    "name_of",
+    "play",
+]
 
 LARGEST_BOUND = 10_000_000
 """Slots in which a job might run, over all jobs: beyond this the bound is left out."""
@@ -90,14 +101,27 @@ class Bounded:
     wall_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A run that could not be made, since its policy raised an error or broke a rule of the scheduler."""
+
+    policy: str
+    seed: int
+    message: str
+
+
 def bound_rounds(size: int) -> int | None:
     """Return how many rounds a bound is given; None if there are more job-slots than it is computed for."""
     return None if size > LARGEST_BOUND else max(2, min(BOUND_ROUNDS, BOUND_WORK // max(1, size)))
 
 
-def name_of(policy: str | type[Policy]) -> str:
+def name_of(policy: object) -> str:
     """Return the name under which a policy is compared."""
-    return policy if isinstance(policy, str) else policy.name
+    if isinstance(policy, str):
+        return policy
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise InvalidInput(f"policy must be a name or a subclass of Policy, got {policy!r}")
+    return policy.name
 
 
 def play(
@@ -108,7 +132,7 @@ def play(
     events: bool = False,
     processes: int | None = None,
     backend: str = "processes",
-) -> Iterator[Outcome | Bounded]:
+) -> Iterator[Outcome | Bounded | Failed]:
     """Make runs, and yield each as soon as it is finished, in no particular order.
 
     Parameters
@@ -186,15 +210,19 @@ def _tasks(
 
 def _make(
     policy: str | type[Policy] | None, seed: int, workload: Workload, conditions: Conditions, events: bool
-) -> Outcome | Bounded:
+) -> Outcome | Bounded | Failed:
     """Make one run; this is what a process is given."""
     assert workload.cluster is not None
     begin = time.perf_counter()
     if policy is None:
         value, gap = _bound(workload, workload.cluster)
         return Bounded(seed, workload.digest, value, gap, time.perf_counter() - begin)
-    with catalogue.blaming(name_of(policy)):
-        return _run(policy, seed, workload, workload.cluster, conditions, events)
+    try:
+        with catalogue.blaming(name_of(policy)):
+            return _run(policy, seed, workload, workload.cluster, conditions, events)
+    except SlotwiseError as error:
+        # One run less; the others are made.
+        return Failed(name_of(policy), seed, str(error))
 
 
 def _run(
@@ -268,7 +296,7 @@ class Comparison(Mapping[tuple[str, int], Run]):
         return len(self.outcomes)
 
     def runs(self) -> polars.DataFrame:
-        """Return a row for each run: see ``docs/comparisons.md`` for the columns."""
+        """Return a row for each run: see ``docs/commands.md`` for the columns."""
         from slotwise.sim import tables
 
         return tables.frame([tables.run_row(o, self.bounds.get(o.seed)) for o in self.outcomes.values()])
@@ -292,7 +320,7 @@ def compare(
     cluster: Cluster | None,
     jobs: Sequence[Job] | Workload | Callable[[int], Workload],
     *,
-    seeds: Sequence[int] = (0,),
+    seeds: Iterable[int] = (0,),
     horizon: int | None = None,
     slot_seconds: float | None = None,
     prices: str = "learnt",
@@ -315,7 +343,7 @@ def compare(
     jobs : sequence of Job, Workload or callable
         Jobs, with a horizon and the length of a slot; or what a reader or a generator returns; or a function that
         returns the workload of a seed, such as ``lambda seed: slotwise.paper(50, 30, 20, seed)``.
-    seeds : sequence of int
+    seeds : iterable of int
         One run of each policy for each.
     horizon : int, optional
         Slots played; the workload's own by default.
@@ -340,8 +368,14 @@ def compare(
     InvalidInput
         If a name is unknown, occurs twice, or horizon or machines are missing.
     """
+    if isinstance(policies, str):
+        raise InvalidInput(f"policies must be a list of names or classes, got {policies!r}")
     names = [name_of(policy) for policy in policies]
     check_policies(names)
+    for policy in policies:
+        if isinstance(policy, str):
+            catalogue.source_of(policy)
+    seeds = list(dict.fromkeys(seeds))
     conditions = Conditions(prices, slot_solver, {}, grid, server_share)
 
     def source(seed: int) -> Workload:
@@ -367,10 +401,13 @@ def compare(
     outcomes: list[Outcome] = []
     bounds: list[Bounded] = []
     for finished in play(source, wanted, conditions, processes=processes, backend=parallel):
-        if isinstance(finished, Outcome):
-            outcomes.append(finished)
-        else:
-            bounds.append(finished)
+        match finished:
+            case Outcome():
+                outcomes.append(finished)
+            case Bounded():
+                bounds.append(finished)
+            case Failed():
+                raise SlotwiseError(f"seed {finished.seed}: {finished.message}")
     if bounds and not callable(jobs):
         bounds = [replace(bounds[0], seed=seed) for seed in seeds]
     rank = {name: at for at, name in enumerate(names)}
@@ -379,7 +416,7 @@ def compare(
 
 
 def check_policies(names: Sequence[str]) -> None:
-    """Refuse what is no list of distinct names."""
+    """Refuse what is no list of distinct policies that can be made."""
     if not names:
         raise InvalidInput(f"policies must name at least one of {', '.join(catalogue.NAMES)}")
     for at, name in enumerate(names):

@@ -64,6 +64,11 @@ def run_row(outcome: Outcome, bound: Bounded | None) -> Row:
     value = None if bound is None else bound.value
     rejected = Counter(str(r.reason) for r in run.records.values() if r.reason not in (None, Reason.HORIZON_ENDS))
     done = [r.completed - r.arrival + 1 for r in run.records.values() if r.completed is not None]
+    offered = [
+        run.horizon if r.completed is None else r.completed - r.arrival + 1
+        for r in run.records.values()
+        if r.reason not in (Reason.HORIZON_ENDS, Reason.NEVER_FITS)
+    ]
     return {
         "policy": outcome.policy,
         "seed": outcome.seed,
@@ -78,6 +83,7 @@ def run_row(outcome: Outcome, bound: Bounded | None) -> Row:
         **{f"rejected_{_word(reason)}": rejected[reason] for reason in map(str, _REJECTIONS)},
         **{f"jct_seconds_{name}": value for name, value in figures["jct_seconds"].items()},
         "training_slots_median": figures["training_slots_median"],
+        "offered_slots_median": float(np.median(offered)) if offered else None,
         "finished_slots_median": float(np.median(done)) if done else None,
         "makespan_slots": figures["makespan_slots"],
         **{f"utilization_{_word(name)}": share for name, share in run.utilization.items()},
@@ -133,21 +139,17 @@ def summary(runs: polars.DataFrame) -> polars.DataFrame:
         return runs
     means = [name for name in runs.columns if name not in _NO_MEAN]
     bounded = polars.col("upper_bound").is_not_null()
+    earned, possible = polars.col("total_utility").filter(bounded).sum(), polars.col("upper_bound").sum()
     table = runs.group_by("policy", maintain_order=True).agg(
         polars.len().alias("runs"),
+        polars.col("seed").cast(polars.String).sort().str.join(",").alias("seeds"),
         *(polars.col(name).cast(polars.Float64).mean() for name in means if name != "fraction_of_bound"),
         polars.col("total_utility").std().alias("total_utility_std"),
-        (polars.col("total_utility").filter(bounded).sum() / polars.col("upper_bound").sum()).alias(
-            "fraction_of_bound"
-        ),
+        # Nothing of nothing is no share.
+        polars.when(possible > 0).then(earned / possible).alias("fraction_of_bound"),
     )
-    order = ["policy", "runs", "total_utility", "total_utility_std", "upper_bound", "fraction_of_bound"]
-    return table.with_columns(
-        polars.when(polars.col("upper_bound").is_null())
-        .then(None)
-        .otherwise("fraction_of_bound")
-        .alias("fraction_of_bound")
-    ).select([*order, *(name for name in table.columns if name not in order)])
+    order = ["policy", "runs", "seeds", "total_utility", "total_utility_std", "upper_bound", "fraction_of_bound"]
+    return table.select([*order, *(name for name in table.columns if name not in order)])
 
 
 def notes(table: Sequence[Row]) -> list[str]:
@@ -161,8 +163,9 @@ def notes(table: Sequence[Row]) -> list[str]:
         if refused > 0:
             reading += f", unless pdors turns away too much ({refused:g} jobs a run)"
         out.append(f"fifo earns {fifo / pdors:.0%} of what pdors earns: this tells nothing about policies. {reading}")
-    if len({row["runs"] for row in table}) > 1:
-        out.append("policies have different numbers of runs: their means are not over the same workloads")
+    if len({row["seeds"] for row in table}) > 1:
+        runs = "; ".join(f"{row['policy']} {row['seeds']}" for row in table)
+        out.append(f"policies have runs of different seeds: their means are not over the same workloads ({runs})")
     left = {row["policy"]: row["unfinished"] for row in table if row["unfinished"] > 0}
     if left:
         named = ", ".join(f"{policy} {count:g}" for policy, count in left.items())

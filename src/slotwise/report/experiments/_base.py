@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from slotwise.errors import SlotwiseError
 from slotwise.policies import catalogue
 from slotwise.report.plots import Panel
+from slotwise.sim.compare import Bounded, Conditions, Failed, Outcome, play
+from slotwise.workloads._base import Workload
 
-__all__ = ["Experiment", "Found", "Scale", "digest_of", "first_and_last", "percent"]
+__all__ = [
+    "Experiment", "Found", "Scale", "digest_of", "error", "first_and_last", "mean", "percent", "runs_of", "seeds_of",
+    "sure",
+]  # fmt: skip
 
 Row = dict[str, Any]
 
@@ -84,6 +93,8 @@ class Experiment:
         How many runs it makes at a scale, for progress.
     make : callable
         Makes them.
+    compares : bool
+        Whether it compares the policies of the scale.
     """
 
     name: str
@@ -91,6 +102,60 @@ class Experiment:
     claim: str
     runs: Callable[[Scale], int]
     make: Callable[[Scale], Found]
+    compares: bool = False
+
+
+SEEDS, QUICK_SEEDS = 5, 2
+"""Runs of each point of most experiments."""
+
+
+def seeds_of(scale: Scale) -> range:
+    """Return the seeds of a point."""
+    return range(scale.seeds if scale.seeds is not None else QUICK_SEEDS if scale.quick else SEEDS)
+
+
+def runs_of(
+    source: Callable[[int], Workload], policies: Sequence[str | None], conditions: Conditions, scale: Scale
+) -> tuple[dict[str, list[Outcome]], list[Bounded]]:
+    """Return the runs of each policy in order of seeds, and the bounds where None is among the policies.
+
+    Raises
+    ------
+    SlotwiseError
+        If a policy fails.
+    """
+    wanted = [(policy, seed) for seed in seeds_of(scale) for policy in policies]
+    made: dict[str, list[Outcome]] = {policy: [] for policy in policies if policy is not None}
+    bounds: list[Bounded] = []
+    for finished in play(source, wanted, conditions, processes=scale.processes):
+        match finished:
+            case Outcome():
+                made[finished.policy].append(finished)
+            case Bounded():
+                bounds.append(finished)
+            case Failed():
+                raise SlotwiseError(f"seed {finished.seed}: {finished.message}")
+        scale.step()
+    for runs in made.values():
+        runs.sort(key=lambda one: one.seed)
+    return made, sorted(bounds, key=lambda one: one.seed)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, NaN of nothing."""
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def error(values: Sequence[float]) -> float | None:
+    """Return the standard error of a mean; None of fewer than two values."""
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+
+
+def sure(difference: float, its_error: float | None) -> int:
+    """Return the sign of a mean difference, 0 where it is within two standard errors."""
+    if its_error is None or abs(difference) <= 2.0 * its_error or difference == 0.0:
+        return 0
+    return 1 if difference > 0 else -1
 
 
 def digest_of(digests: Iterable[str]) -> str:

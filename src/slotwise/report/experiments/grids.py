@@ -8,17 +8,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from slotwise.policies._base import Policy
-from slotwise.report.experiments._base import Experiment, Found, Scale, digest_of, first_and_last, percent
+from slotwise.report.experiments._base import (
+    Experiment,
+    Found,
+    Scale,
+    digest_of,
+    error,
+    first_and_last,
+    mean,
+    runs_of,
+    seeds_of,
+    sure,
+)
 from slotwise.report.plots import Line, Panel
 from slotwise.sim import tables
-from slotwise.sim.compare import Bounded, Comparison, Conditions, Outcome, play
+from slotwise.sim.compare import Comparison, Conditions
 from slotwise.workloads._base import Workload
 from slotwise.workloads.synthetic import google, paper
 
 __all__ = ["EXPERIMENTS"]
 
-SEEDS, QUICK_SEEDS = 5, 2
 BOUND = "bound"
 OWN = "pdors"
 
@@ -37,36 +46,31 @@ class _Point:
     horizon: int
 
 
-def _seeds(scale: Scale) -> range:
-    return range(scale.seeds if scale.seeds is not None else QUICK_SEEDS if scale.quick else SEEDS)
-
-
 def _count(points: Callable[[bool], Sequence[_Point]], scale: Scale) -> int:
-    return len(points(scale.quick)) * len(_seeds(scale)) * (len(scale.policies) + 1)
+    return len(points(scale.quick)) * len(seeds_of(scale)) * (len(scale.policies) + 1)
 
 
 def _compare(points: Sequence[_Point], draw: Draw, scale: Scale) -> tuple[list[Row], list[str]]:
-    """Return a row for each policy at each point, means over seeds, and the digests of all workloads."""
+    """Return a row for each policy at each point, means over seeds, and the digests of all workloads.
+
+    ``ahead`` is by how much pdors earns more than the policy, mean over seeds, and ``ahead_error`` the standard error
+    of these differences of pairs.
+    """
     rows: list[Row] = []
     digests: list[str] = []
     for point in points:
         source = partial(draw, point.jobs, point.machines, point.horizon)
-        wanted: list[tuple[str | type[Policy] | None, int]] = [
-            (policy, seed) for seed in _seeds(scale) for policy in (*scale.policies, None)
-        ]
-        outcomes: list[Outcome] = []
-        bounds: list[Bounded] = []
-        for finished in play(source, wanted, Conditions(), processes=scale.processes):
-            (outcomes if isinstance(finished, Outcome) else bounds).append(finished)  # type: ignore[arg-type]
-            digests.append(finished.digest)
-            scale.step()
-        rank = {name: at for at, name in enumerate(scale.policies)}
-        outcomes.sort(key=lambda outcome: (rank[outcome.policy], outcome.seed))
+        made, bounds = runs_of(source, (*scale.policies, None), Conditions(), scale)
+        digests += [one.digest for one in bounds]
+        earned = {policy: [one.run.total_utility for one in runs] for policy, runs in made.items()}
         at = {"panel": point.panel, "x": point.x, "jobs": point.jobs, "machines": point.machines}
+        outcomes = [one for policy in scale.policies for one in made[policy]]
         for row in Comparison(outcomes, bounds).summary().to_dicts():
+            ahead = [own - other for own, other in zip(earned.get(OWN, []), earned[row["policy"]], strict=False)]
             # How long it took differs from run to run.
-            kept = {name: row[name] for name in row if name not in at and not name.endswith("_seconds")}
-            rows.append(at | {name: kept[name] for name in kept if not name.startswith("decision_seconds")})
+            kept = [name for name in row if name not in at and "wall_" not in name and "decision_" not in name]
+            paired = {"ahead": mean(ahead) if ahead else None, "ahead_error": error(ahead)}
+            rows.append(at | {name: row[name] for name in kept} | paired)
     return rows, digests
 
 
@@ -96,61 +100,73 @@ def _utility(points: Callable[[bool], Sequence[_Point]], draw: Draw, x_label: st
 def judge(rows: Sequence[Row], x_label: str, *, rises: bool) -> tuple[str, str]:
     """Return what was measured, in words, and whether pdors earns the most everywhere.
 
-    With ``rises`` the claim is also that it earns more from point to point of a panel; what is within a standard error
-    of either point counts as no fall.
+    A difference counts where it is more than two standard errors of the differences under equal seeds. Points where
+    fifo earns 95 % of pdors or more do not count. With ``rises`` the claim is also that it earns more from point to
+    point of a panel, beyond a standard error of either.
     """
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     others = [policy for policy in policies if policy != OWN]
     if OWN not in policies or not others:
         return "Only with pdors and another policy is there more to say.", "-"
     at = {(row["panel"], row["x"], row["policy"]): row for row in rows}
-    places = list(dict.fromkeys((row["panel"], row["x"]) for row in rows))
-    behind, empty, falls = [], [], []
+    ahead, behind, open_, empty, falls = [], [], [], [], []
     leads, shares = [], []
     before: tuple[str, float] | None = None
-    for panel, x in places:
+    for panel, x in dict.fromkeys((row["panel"], row["x"]) for row in rows):
         own = at[panel, x, OWN]
         earned = own["total_utility"]
-        rival = max(others, key=lambda name: at[panel, x, name]["total_utility"])
-        most = at[panel, x, rival]["total_utility"]
+        rival = max((at[panel, x, name] for name in others), key=lambda row: row["total_utility"])
         where = f"{panel}, {x:g} {x_label}"
         if own["fraction_of_bound"] is not None:
             shares.append(own["fraction_of_bound"])
-        if earned >= most:
-            leads.append(earned / most if most > 0 else math.inf)
-        else:
-            behind.append(f"{where}: {rival} earns {percent(most / earned - 1.0) if earned > 0 else 'all'} more")
-        if (panel, x, "fifo") in at and at[panel, x, "fifo"]["total_utility"] >= tables.EMPTY_RUN_SHARE * earned:
-            empty.append(where)
         if rises and before is not None and before[0] == panel:
             last = at[panel, before[1], OWN]
-            if earned < last["total_utility"] - max(_error(own), _error(last)):
-                falls.append(f"{where}: {earned:.4g} after {last['total_utility']:.4g}")
+            if earned < last["total_utility"] - max(_error(own) or 0.0, _error(last) or 0.0):
+                falls.append(f"{where} ({earned:.4g} after {last['total_utility']:.4g})")
         before = panel, x
-    measured = f"Of {', '.join(policies)}: pdors earns the most at {len(leads)} of {len(places)} points"
+        if (panel, x, "fifo") in at and at[panel, x, "fifo"]["total_utility"] >= tables.EMPTY_RUN_SHARE * earned:
+            empty.append(where)
+            continue
+        if rival["total_utility"] > 0:
+            leads.append(earned / rival["total_utility"])
+        # Of all rivals, not of the best alone: which is best may be chance.
+        signs = [sure(at[panel, x, name]["ahead"], at[panel, x, name]["ahead_error"]) for name in others]
+        if min(signs) < 0:
+            behind.append(f"{where} ({rival['policy']} earns {rival['total_utility']:.4g}, pdors {earned:.4g})")
+        elif min(signs) > 0:
+            ahead.append(where)
+        else:
+            open_.append(f"{where} ({rival['policy']} {rival['total_utility']:.4g}, pdors {earned:.4g})")
+    count = len(ahead) + len(behind) + len(open_)
+    measured = (
+        f"Of {', '.join(policies)}: at {len(ahead)} of {count} points pdors earns more than every other policy by more "
+        "than two standard errors of the differences"
+    )
+    if leads:
+        measured += f"; it earns {min(leads):.2f} to {max(leads):.2f} times the best other policy"
     if shares:
-        measured += f", {first_and_last(min(shares), max(shares))} of the bound"
-    finite = [lead for lead in leads if math.isfinite(lead)]
-    if finite:
-        measured += f"; where it leads, it earns {min(finite):.2f} to {max(finite):.2f} times the best other policy"
+        measured += f", and {first_and_last(min(shares), max(shares))} of the bound"
     measured += "." + _left(rows)
-    if behind:
-        measured += f" Behind: {'; '.join(behind)}."
-    if falls:
-        measured += f" Falls by more than a standard error: {'; '.join(falls)}."
+    for text, listed in (("Within the noise", open_), ("Behind", behind), ("Falls from point to point", falls)):
+        if listed:
+            measured += f" {text}: {'; '.join(listed)}."
     if empty:
         measured += f" Points that prove nothing, since fifo earns 95 % of pdors or more: {'; '.join(empty)}."
-    if not behind and not falls:
+    if not count:
+        return measured, "-"
+    parts = [f"at {len(ahead)} of {count} points"]
+    if behind:
+        parts.append(f"behind at {len(behind)}")
+    if falls:
+        parts.append("it does not always rise")
+    if len(ahead) == count and not falls:
         return measured, "agrees"
-    if not leads:
-        return measured, "does not agree"
-    parts = [f"at {len(leads)} of {len(places)} points"] if behind else []
-    return measured, f"agrees in part: {', '.join([*parts, *(['it does not always rise'] if falls else [])])}"
+    return measured, "does not agree" if not ahead else f"agrees in part: {', '.join(parts)}"
 
 
-def _error(row: Row) -> float:
-    """Return the standard error of a mean utility."""
-    return float((row["total_utility_std"] or 0.0) / math.sqrt(row["runs"]))
+def _error(row: Row) -> float | None:
+    """Return the standard error of a mean utility, None of a single run."""
+    return None if row["total_utility_std"] is None else float(row["total_utility_std"] / math.sqrt(row["runs"]))
 
 
 def _left(rows: Sequence[Row]) -> str:
@@ -198,21 +214,29 @@ def _training_time(scale: Scale) -> Found:
         Panel("finished jobs alone", "", slots, [Line("median", names, alone)], bars=True),
         Panel("entered and did not finish", "", "jobs a run", [Line("unfinished", names, left)], bars=True),
     ]
-    by_name = dict(zip(names, counted, strict=True))
+    offered = [row["offered_slots_median"] for row in rows]
     text = ", ".join(
-        f"{name} {_slots(a)} ({_slots(b)} of finished jobs alone)"
-        for name, a, b in zip(names, counted, alone, strict=True)
+        f"{name} {_slots(a)} ({_slots(b)} of finished jobs alone; {_slots(c)} if jobs turned away count as {horizon:g})"
+        for name, a, b, c in zip(names, counted, alone, offered, strict=True)
     )
     measured = f"Median slots from arrival to completion, mean over seeds: {text}.{_left(rows)}"
-    others = {name: value for name, value in by_name.items() if name != OWN and value is not None}
-    if by_name.get(OWN) is None or not others:
-        return Found(rows, panels, measured, "-", digest_of(digests))
-    shorter = [name for name, value in others.items() if value < by_name[OWN]]
-    agrees = "agrees" if not shorter else f"agrees in part: {', '.join(shorter)} has a shorter median"
-    if len(shorter) == len(others):
-        agrees = "does not agree"
-    admits = " pdors counts only jobs that it lets in; the others let every job in, and those wait."
-    return Found(rows, panels, measured + admits, agrees, digest_of(digests))
+    return Found(rows, panels, measured, judge_training(rows), digest_of(digests))
+
+
+def judge_training(rows: Sequence[Row]) -> str:
+    """Say whether jobs of pdors take the shortest, as the paper counts and with jobs counted that it turns away."""
+    verdicts = []
+    for name in ("training_slots_median", "offered_slots_median"):
+        medians = {row["policy"]: row[name] for row in rows if row[name] is not None}
+        others = [value for policy, value in medians.items() if policy != OWN]
+        if OWN not in medians or not others:
+            return "-"
+        verdicts.append(medians[OWN] < min(others))
+    if all(verdicts):
+        return "agrees"
+    if verdicts[0]:
+        return "agrees in part: of jobs that are let in; not where jobs that are turned away count as the horizon"
+    return "does not agree"
 
 
 def _slots(value: float | None) -> str:
@@ -228,7 +252,9 @@ def _experiment(
     x_label: str,
     rises: bool = False,
 ) -> Experiment:
-    return Experiment(name, title, claim, partial(_count, points), partial(_utility, points, draw, x_label, rises))
+    return Experiment(
+        name, title, claim, partial(_count, points), partial(_utility, points, draw, x_label, rises), True
+    )
 
 
 _MOST = "pdors earns more utility than every other policy at every size"
@@ -267,6 +293,7 @@ EXPERIMENTS = (
         "long as the horizon.",
         partial(_count, _training),
         _training_time,
+        compares=True,
     ),
     _experiment(
         "google",
