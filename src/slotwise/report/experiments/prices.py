@@ -289,7 +289,7 @@ def _locality(scale: Scale) -> Found:
     more = first_and_last(min(gains), max(gains)) if gains else "nothing"
     measured = (
         f"Both together earn {more} more than the better of the two alone, beyond two standard errors at "
-        f"{signs.count(1)} of {len(signs)} ratios, over ratios from {alone[0]['ratio']:g} to {alone[-1]['ratio']:g}; one "
+        f"{signs.count(1)} of {len(signs)} ratios, from {alone[0]['ratio']:g} to {alone[-1]['ratio']:g}; one "
         f"machine only earns {min(r['total_utility'] for r in alone):.4g} to "
         f"{max(r['total_utility'] for r in alone):.4g}, spread only {apart[0]['total_utility']:.4g}. With both, "
         f"{percent(colocated)} of the job-slots lie in one machine at the largest ratio. Other speeds and racks: "
