@@ -249,6 +249,7 @@ class _Memo(NamedTuple):
     worker_cost: Floats
     server_cost: Floats
     fits: Ints
+    alone: Ints
     losses: Ints
     """As in ``_Listed``, (M,) each."""
 
@@ -261,6 +262,7 @@ def _memo(view: LedgerView) -> _Memo:
         np.full((machines, resources), np.nan),
         np.empty(machines),
         np.empty(machines),
+        np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
     )
@@ -346,7 +348,7 @@ def _look(
 ) -> None:
     """Find out what some machines hold of a job and what that costs."""
     resources = len(ask.worker)
-    most_workers, has_servers = ask.most_workers, ask.most_servers > 0
+    most_workers, most_servers = ask.most_workers, ask.most_servers
     worker, server = ask.worker, ask.server
     free = np.empty(resources)
     for machine in machines:
@@ -363,8 +365,10 @@ def _look(
         memo.worker_cost[machine], memo.server_cost[machine] = a, b
         fits = _fit(free, worker, most_workers)
         memo.fits[machine] = fits
+        alone = _fit(free, server, most_servers) if most_servers > 0 else 0
+        memo.alone[machine] = alone
         memo.losses[machine] = -1
-        if has_servers and _fit(free, server, 1) > 0:
+        if alone > 0:
             memo.losses[machine] = fits - _fit_beside(free, server, 1, worker, fits) if fits > 0 else 0
 
 
@@ -424,14 +428,13 @@ def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) 
     row = slot % view.used.shape[0]
     n, resources = len(machines), len(ask.worker)
     free = np.empty((n, resources))
-    fits, losses = memo.fits[machines], memo.losses[machines]
-    alone, beside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    used, capacity, worker, server, most_servers = view.used, view.capacity, ask.worker, ask.server, ask.most_servers
+    fits, alone, losses = memo.fits[machines], memo.alone[machines], memo.losses[machines]
+    beside = np.zeros(n, dtype=np.int64)
+    used, capacity, worker, server = view.used, view.capacity, ask.worker, ask.server
     for i in range(n):
         for r in range(resources):
             free[i, r] = capacity[machines[i], r] - used[row, machines[i], r]
         if losses[i] >= 0:
-            alone[i] = _fit(free[i], server, most_servers)
             beside[i] = _fit_beside(free[i], worker, fits[i], server, alone[i])
     a, b = memo.worker_cost[machines], memo.server_cost[machines]
     return _Listed(machines, a, b, free, fits, alone, beside, losses, _order(a), _order(b))
@@ -1244,73 +1247,142 @@ class _Domains(NamedTuple):
     """A of the cheapest machine that holds a worker; a number beyond all others if none does."""
     least_b: Floats
     """B of the cheapest machine that holds a server, likewise."""
+    saved: Floats
+    """(n, 3) what workers in all their places save on an A at each of the quartiles."""
+    saved_by_servers: Floats
+    """(n, 3) what servers save on a B at each of three levels."""
 
 
 @_compiled
-def _domains(view: LedgerView, level: int, useful: _Useful, memo: _Memo) -> _Domains:
-    """Find the domains of a level."""
+def _domains(view: LedgerView, level: int, useful: _Useful, memo: _Memo, at_a: Floats, at_b: Floats) -> _Domains:
+    """Find the domains of a level; ``at_a`` and ``at_b`` are three costs each, of a worker and of a server."""
     machines, domain_of = useful.machines, view.domains[level]
-    fits, losses, worker_cost, server_cost = memo.fits, memo.losses, memo.worker_cost, memo.server_cost
+    fits, alone, worker_cost, server_cost = memo.fits, memo.alone, memo.worker_cost, memo.server_cost
     most = domain_of[machines[-1]] - domain_of[machines[0]] + 1 if len(machines) > 0 else 0
     begins, ends, room = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     least_a, least_b = np.empty(most), np.empty(most)
+    saved, saved_by_servers = np.zeros((most, 3)), np.zeros((most, 3))
+    a0, a1, a2, b0, b1, b2 = at_a[0], at_a[1], at_a[2], at_b[0], at_b[1], at_b[2]
     count = 0
     begin = 0
     while begin < len(machines):
         domain = domain_of[machines[begin]]
-        a, b, held = _NEVER, _NEVER, 0
+        least, least_server, held = _NEVER, _NEVER, 0
+        s0, s1, s2, t0, t1, t2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         end = begin
         while end < len(machines) and domain_of[machines[end]] == domain:
             machine = machines[end]
-            if fits[machine] > 0:
-                a = min(a, worker_cost[machine])
-                held += fits[machine]
-            if losses[machine] >= 0:
-                b = min(b, server_cost[machine])
+            holds, holds_servers = fits[machine], alone[machine]
+            if holds > 0:
+                a = worker_cost[machine]
+                least = min(least, a)
+                held += holds
+                s0, s1, s2 = (
+                    s0 + max(0.0, a0 - a) * holds,
+                    s1 + max(0.0, a1 - a) * holds,
+                    s2 + max(0.0, a2 - a) * holds,
+                )
+            if holds_servers > 0:
+                b = server_cost[machine]
+                least_server = min(least_server, b)
+                t0, t1, t2 = (
+                    t0 + max(0.0, b0 - b) * holds_servers,
+                    t1 + max(0.0, b1 - b) * holds_servers,
+                    t2 + max(0.0, b2 - b) * holds_servers,
+                )
             end += 1
         if end > begin + 1 or useful.weights[begin] > 1:
-            begins[count], ends[count], room[count], least_a[count], least_b[count] = begin, end, held, a, b
+            begins[count], ends[count], room[count] = begin, end, held
+            least_a[count], least_b[count] = least, least_server
+            saved[count, 0], saved[count, 1], saved[count, 2] = s0, s1, s2
+            saved_by_servers[count, 0], saved_by_servers[count, 1], saved_by_servers[count, 2] = t0, t1, t2
             count += 1
         begin = end
-    return _Domains(begins[:count], ends[:count], room[:count], least_a[:count], least_b[:count])
+    return _Domains(
+        begins[:count],
+        ends[:count],
+        room[:count],
+        least_a[:count],
+        least_b[:count],
+        saved[:count],
+        saved_by_servers[:count],
+    )
 
 
 @_compiled
-def _may_pay(workers: Floats, servers: Floats, a: float, b: float, room: int, limits: Floats) -> bool:
-    """Whether any configuration may cost less than its limit, if all of it cost as on the cheapest machine."""
+def _may_pay(
+    domains: _Domains,
+    i: int,
+    workers: Floats,
+    servers: Floats,
+    at_a: Floats,
+    at_b: Floats,
+    limits: Floats,
+    floor: Floats,
+) -> bool:
+    """Write what each configuration costs at least in a domain; return whether any costs less than its limit.
+
+    Workers cost no less than on the cheapest machine; and no less than any A each, without what they save on it where
+    machines are cheaper. Likewise servers.
+    """
+    a, b, room = domains.least_a[i], domains.least_b[i], domains.room[i]
     found = 0
     # Without a way out: several at a time are faster.
     for k in range(len(limits)):
         found += (a * workers[k] + b * servers[k] < limits[k]) & (workers[k] <= room)
+    if found == 0:
+        return False
+    a0, a1, a2, b0, b1, b2 = at_a[0], at_a[1], at_a[2], at_b[0], at_b[1], at_b[2]
+    saved, saved_by_servers = domains.saved, domains.saved_by_servers
+    s0, s1, s2 = saved[i, 0], saved[i, 1], saved[i, 2]
+    t0, t1, t2 = saved_by_servers[i, 0], saved_by_servers[i, 1], saved_by_servers[i, 2]
+    found = 0
+    for k in range(len(limits)):
+        w, s = workers[k], servers[k]
+        cost = max(max(a * w, a0 * w - s0), max(a1 * w - s1, a2 * w - s2))
+        cost += max(max(b * s, b0 * s - t0), max(b1 * s - t1, b2 * s - t2))
+        # No number in there is larger than this one, nor is what rounding makes of it.
+        cost -= _EQUAL * (cost + a2 * w + b2 * s + s2 + t2)
+        cost = cost if w <= room else np.inf
+        floor[k] = cost
+        found += cost < limits[k]
     return found > 0
 
 
 @_compiled
-def _domain_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
-    """Write what each configuration costs at least on some machines, +inf where they have too little of something.
-
-    Workers go by A and servers by B, as if neither was in the way of the other. Returned is whether any costs less than
-    its limit.
-    """
-    n, resources = len(listed.machines), len(ask.worker)
+def _has_enough(view: LedgerView, row: int, ask: Ask, machines: Ints, limits: Floats, floor: Floats) -> bool:
+    """Whether any configuration may cost less than its limit; those that need more than is free in all cost +inf."""
     worker, server = ask.worker, ask.server
-    a, b, fits, alone, by_a, by_b = (
-        listed.worker_cost,
-        listed.server_cost,
-        listed.fits,
-        listed.alone,
-        listed.by_a,
-        listed.by_b,
-    )
-    total = np.zeros(resources)
-    for i in range(n):
-        for r in range(resources):
-            total[r] += listed.free[i, r]
+    total = np.zeros(len(worker))
+    for machine in machines:
+        for r in range(len(total)):
+            total[r] += view.capacity[machine, r] - view.used[row, machine, r]
+    found = False
+    for k in range(len(limits)):
+        if floor[k] < limits[k]:
+            for r in range(len(total)):
+                if ask.workers[k] * worker[r] + ask.servers[k] * server[r] > total[r]:
+                    floor[k] = np.inf
+            found = found or floor[k] < np.inf
+    return found
+
+
+@_compiled
+def _domain_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
+    """Raise what each configuration costs at least on some machines; return whether any may cost less than its limit.
+
+    Workers go by A and servers by B, as if neither was in the way of the other.
+    """
+    n = len(listed.machines)
+    a, b, fits, alone = listed.worker_cost, listed.server_cost, listed.fits, listed.alone
+    by_a, by_b = listed.by_a, listed.by_b
     # Servers come in rising numbers, workers nearly so.
     placed, paid, at = 0, 0.0, 0
     servers_placed, servers_paid, servers_at = 0, 0.0, 0
-    hopeful = False
+    found = False
     for k in range(len(floor)):
+        if floor[k] >= limits[k]:
+            continue
         workers, servers = ask.workers[k], ask.servers[k]
         if workers < placed:
             placed, paid, at = 0, 0.0, 0
@@ -1327,13 +1399,18 @@ def _domain_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> b
             cost += (workers - placed) * a[by_a[at]] if at < n else np.inf
         if servers_placed < servers:
             cost += (servers - servers_placed) * b[by_b[servers_at]] if servers_at < n else np.inf
-        floor[k] = cost * (1.0 - _EQUAL)
-        if floor[k] < limits[k]:
-            for r in range(resources):
-                if workers * worker[r] + servers * server[r] > total[r]:
-                    floor[k] = np.inf
-            hopeful = hopeful or floor[k] < np.inf
-    return hopeful
+        floor[k] = max(floor[k], cost * (1.0 - _EQUAL))
+        found = found or floor[k] < limits[k]
+    return found
+
+
+@_compiled
+def _three(worths: Floats) -> Floats:
+    """Return three of some worths of a worker, besides the first and the last one if there are as many."""
+    three = np.empty(3)
+    for i in range(3):
+        three[i] = worths[min(i + 1, max(0, len(worths) - 2))]
+    return three
 
 
 @_compiled
@@ -1345,20 +1422,26 @@ def _costs_at(
     memo: _Memo,
     useful: _Useful,
     exact: bool,
+    worths: Floats,
     lower: Floats,
     costs: Floats,
 ) -> Ints:
     """Write the least cost of each configuration at a level between machine and cluster; return which domain has it.
 
     Only what costs less than ``lower`` is of use. Domains that cannot be cheaper for any configuration are not looked
-    at.
+    at. ``worths`` are costs of a worker that are worth a look.
     """
     costs[:] = np.inf
     where = np.full(len(costs), -1)
-    if not ask.useful[level]:
-        return where
     machines = useful.machines
-    domains = _domains(view, level, useful, memo)
+    if not ask.useful[level] or len(machines) == 0:
+        return where
+    # Any will do; those of servers are better the more machines have prices in the same relation.
+    at_a = _three(worths)
+    some = machines[len(machines) // 2]
+    a, b = memo.worker_cost[some], memo.server_cost[some]
+    at_b = at_a * (b / a if a > 0.0 and b < _NEVER * a else 0.0)
+    domains = _domains(view, level, useful, memo, at_a, at_b)
     here, floor, better = np.empty(len(costs)), np.empty(len(costs)), np.empty(len(costs))
     limits = lower.copy()
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
@@ -1370,7 +1453,9 @@ def _costs_at(
         # As cheap as what was found is of use in a domain that comes before it.
         for k in range(len(costs)):
             limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
-        if not _may_pay(workers, servers, domains.least_a[i], domains.least_b[i], domains.room[i], limits):
+        if not _may_pay(domains, i, workers, servers, at_a, at_b, limits, floor):
+            continue
+        if not _has_enough(view, slot % view.used.shape[0], ask, machines[begin:end], limits, floor):
             continue
         listed = _listed(view, slot, ask, memo, machines[begin:end])
         if not _domain_floor(listed, ask, limits, floor):
@@ -1384,9 +1469,9 @@ def _costs_at(
             _across(view, slot, ask, memo, part, listed, none, floor, limits, here, better)
         else:
             part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
-            short, worths = _short_for_all(part, ask, memo)
+            short, within = _short_for_all(part, ask, memo)
             listed = _listed(view, slot, ask, memo, short.machines)
-            _across(view, slot, ask, memo, part, listed, worths, floor, limits, here, better)
+            _across(view, slot, ask, memo, part, listed, within, floor, limits, here, better)
         for k in range(len(costs)):
             # Of equal domains the first.
             if floor[k] < limits[k] and (here[k] < costs[k] or (here[k] == costs[k] and domain < where[k])):
@@ -1472,9 +1557,11 @@ def _costs(
             limits[level, k] = least
             if level == top:
                 least = min(least, costs[top, k])
+    if len(worths) == 0 and top > 1:
+        worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
     for level in range(1, top):
         limits[level] = np.minimum(limits[level], costs[level - 1])
-        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, limits[level], costs[level])
+        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, worths, limits[level], costs[level])
         limits[min(level + 1, top)] = np.minimum(limits[min(level + 1, top)], limits[level])
     return near
 
@@ -1666,7 +1753,8 @@ def _place(
     if level < top:
         if np.isnan(way):
             lower = np.full(len(costs), np.inf)
-            domains = _costs_at(view, slot, level, group, memo, useful, exact, lower, costs)
+            worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
+            domains = _costs_at(view, slot, level, group, memo, useful, exact, worths, lower, costs)
             begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
             end = _end(view, level, useful.machines, begin)
         # Which sweep won there is to be found out.
@@ -1689,8 +1777,8 @@ def _place(
         if way == _PACKED:
             part = _listed(view, slot, group, memo, useful.machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
-    found: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
-    return found
+    placed: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
+    return placed
 
 
 @_compiled
