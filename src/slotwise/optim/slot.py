@@ -376,7 +376,9 @@ def _look(
 def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo) -> _Useful:
     """Return what a slot has for a job, machines rising by index."""
     row = slot % view.used.shape[0]
-    return _useful_of(view, row, ask, log_low, log_ratio, memo, *_candidates(view, row, ask))
+    candidates, weights = _candidates(view, row, ask)
+    found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates, weights)
+    return found
 
 
 @_compiled
@@ -387,7 +389,8 @@ def _useful_in(
     row = slot % view.used.shape[0]
     candidates, weights = _candidates(view, row, ask)
     there = np.flatnonzero(view.domains[level][candidates] == domain)
-    return _useful_of(view, row, ask, log_low, log_ratio, memo, candidates[there], weights[there])
+    found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates[there], weights[there])
+    return found
 
 
 @_compiled
@@ -525,7 +528,8 @@ def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
     if count == 0:
         return levels[:1]
     if count <= _FEW:
-        return _worths_of_few(costs, fits, weights, levels)
+        few: Floats = _worths_of_few(costs, fits, weights, levels)
+        return few
     buckets = _buckets(costs)
     within = np.zeros(count, dtype=np.int64)
     high = 0.0
@@ -1204,6 +1208,8 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
     count: what costs the same everywhere is then put into as few of them as can be.
     """
     machines, weights = useful.machines[begin:end], useful.weights[begin:end]
+    if begin == end:
+        return _Useful(machines, weights)
     order = np.arange(end - begin)
     for inner in range(1, level):
         domain = view.domains[inner][machines]
@@ -1339,8 +1345,7 @@ def _may_pay(
     found = 0
     for k in range(len(limits)):
         w, s = workers[k], servers[k]
-        cost = max(max(a * w, a0 * w - s0), max(a1 * w - s1, a2 * w - s2))
-        cost += max(max(b * s, b0 * s - t0), max(b1 * s - t1, b2 * s - t2))
+        cost = max(a * w, a0 * w - s0, a1 * w - s1, a2 * w - s2) + max(b * s, b0 * s - t0, b1 * s - t1, b2 * s - t2)
         # No number in there is larger than this one, nor is what rounding makes of it.
         cost -= _EQUAL * (cost + a2 * w + b2 * s + s2 + t2)
         cost = cost if w <= room else np.inf
@@ -1404,6 +1409,135 @@ def _domain_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> b
     return found
 
 
+class _Corners(NamedTuple):
+    """What machines hold of both: the most servers beside so many workers, where fewer workers leave room for more.
+
+    Those of a machine come one after another, by rising servers.
+    """
+
+    ends: Ints
+    """(n,) where those of each machine end."""
+    workers: Ints
+    servers: Ints
+
+
+@_compiled
+def _corners(listed: _Listed, ask: Ask, most_servers: int) -> _Corners:
+    """Find what machines hold of both, up to so many servers on each."""
+    n = len(listed.machines)
+    ends = np.empty(n, dtype=np.int64)
+    room = 0
+    for i in range(n):
+        room += min(listed.alone[i], most_servers) + 1
+    workers, servers = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    count = 0
+    for i in range(n):
+        begin, most = count, min(listed.alone[i], most_servers)
+        for s in range(min(listed.beside[i], most), most + 1):
+            beside = (
+                listed.fits[i]
+                if s <= listed.beside[i]
+                else _fit_beside(listed.free[i], ask.server, s, ask.worker, listed.fits[i])
+            )
+            if count > begin and workers[count - 1] == beside:
+                count -= 1
+            workers[count], servers[count] = beside, s
+            count += 1
+            if beside == 0:
+                # As many servers as there is room for.
+                servers[count - 1] = most
+                break
+        ends[i] = count
+    return _Corners(ends, workers, servers)
+
+
+@_compiled
+def _saved(listed: _Listed, corners: _Corners, at_a: float, at_b: float, free_of_charge: bool) -> float:
+    """Return the most that machines save if workers are worth ``at_a`` and servers ``at_b``, less what they cost."""
+    total = 0.0
+    begin = 0
+    for i in range(len(corners.ends)):
+        end = corners.ends[i]
+        worker, server = at_a, at_b
+        if not free_of_charge:
+            worker, server = max(0.0, at_a - listed.worker_cost[i]), at_b - listed.server_cost[i]
+        if worker > 0.0 or server > 0.0:
+            # Also without servers.
+            best = worker * listed.fits[i]
+            for j in range(begin, end):
+                best = max(best, worker * corners.workers[j] + server * corners.servers[j])
+            total += best
+        begin = end
+    return total
+
+
+@_compiled
+def _joint_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
+    """Raise what each configuration costs at least, its workers and servers in each other's way.
+
+    Were each worker paid with ``at_a`` and each server with ``at_b``, no placement would gain more than all machines
+    do that each hold what gains most: so it costs no less than it is paid less that. Tried are the A of each machine,
+    with the B of the same machine, and with what servers are worth that take the places of workers. Returned is whether
+    any configuration may cost less than its limit.
+    """
+    count = 0
+    hopeful = np.empty(len(floor), dtype=np.int64)
+    for k in range(len(floor)):
+        if floor[k] < limits[k]:
+            hopeful[count] = k
+            count += 1
+    if count == 0 or ask.most_servers == 0:
+        return count > 0
+    corners = _corners(listed, ask, ask.servers[hopeful[count - 1]])
+    lost, gained = 0, 0
+    cheapest = np.inf
+    begin = 0
+    for i in range(len(corners.ends)):
+        end = corners.ends[i]
+        lost += corners.workers[begin] - corners.workers[end - 1]
+        gained += corners.servers[end - 1] - corners.servers[begin]
+        if listed.alone[i] > 0:
+            cheapest = min(cheapest, listed.server_cost[i])
+        begin = end
+    # Places of workers that a server takes, about.
+    places = lost / gained if gained > 0 else 0.0
+    most = _saved(listed, corners, 1.0, places, True) * (1.0 + _EQUAL)
+    left = 0
+    for at in range(count):
+        k = hopeful[at]
+        if (ask.workers[k] + places * ask.servers[k]) * (1.0 - _EQUAL) > most:
+            floor[k] = np.inf
+        else:
+            hopeful[left] = k
+            left += 1
+    count = left
+    placed = 0
+    # Bounds rise up to where the last worker goes, and fall beyond.
+    rising, risen = True, False
+    for i in listed.by_a:
+        placed += listed.fits[i]
+        if count == 0 or (risen and not rising):
+            break
+        if placed < ask.workers[hopeful[0]] or listed.fits[i] == 0:
+            continue
+        at_a = listed.worker_cost[i]
+        rising = False
+        for at_b in (listed.server_cost[i], max(cheapest, places * at_a)):
+            saved = _saved(listed, corners, at_a, at_b, False) * (1.0 + _EQUAL)
+            left = 0
+            for at in range(count):
+                k = hopeful[at]
+                cost = (at_a * ask.workers[k] + at_b * ask.servers[k]) * (1.0 - _EQUAL) - saved
+                if cost > floor[k]:
+                    floor[k] = cost
+                    rising, risen = True, True
+                if floor[k] < limits[k]:
+                    hopeful[left] = k
+                    left += 1
+            count = left
+    return count > 0
+
+
 @_compiled
 def _three(worths: Floats) -> Floats:
     """Return three of some worths of a worker, besides the first and the last one if there are as many."""
@@ -1458,7 +1592,7 @@ def _costs_at(
         if not _has_enough(view, slot % view.used.shape[0], ask, machines[begin:end], limits, floor):
             continue
         listed = _listed(view, slot, ask, memo, machines[begin:end])
-        if not _domain_floor(listed, ask, limits, floor):
+        if not (_domain_floor(listed, ask, limits, floor) and _joint_floor(listed, ask, limits, floor)):
             continue
         if exact:
             part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
