@@ -1208,7 +1208,7 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
     count: what costs the same everywhere is then put into as few of them as can be.
     """
     machines, weights = useful.machines[begin:end], useful.weights[begin:end]
-    if begin == end:
+    if begin == end or level == 1:
         return _Useful(machines, weights)
     order = np.arange(end - begin)
     for inner in range(1, level):
