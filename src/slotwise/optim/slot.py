@@ -61,6 +61,9 @@ _PACKED = -2.0
 _LONGEST_HINT = 256
 """Machines of a slot that are noted for placing, at most."""
 
+_NEVER = 1e300
+"""Cost of what does not fit: a number, so that none of it costs nothing."""
+
 _FEW = 32
 """Machines of which none is left out, and that are sorted by insertion: more would not be worth it."""
 
@@ -246,6 +249,7 @@ class _Memo(NamedTuple):
     worker_cost: Floats
     server_cost: Floats
     fits: Ints
+    alone: Ints
     losses: Ints
     """As in ``_Listed``, (M,) each."""
 
@@ -258,6 +262,7 @@ def _memo(view: LedgerView) -> _Memo:
         np.full((machines, resources), np.nan),
         np.empty(machines),
         np.empty(machines),
+        np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
     )
@@ -343,7 +348,7 @@ def _look(
 ) -> None:
     """Find out what some machines hold of a job and what that costs."""
     resources = len(ask.worker)
-    most_workers, has_servers = ask.most_workers, ask.most_servers > 0
+    most_workers, most_servers = ask.most_workers, ask.most_servers
     worker, server = ask.worker, ask.server
     free = np.empty(resources)
     for machine in machines:
@@ -360,8 +365,10 @@ def _look(
         memo.worker_cost[machine], memo.server_cost[machine] = a, b
         fits = _fit(free, worker, most_workers)
         memo.fits[machine] = fits
+        alone = _fit(free, server, most_servers) if most_servers > 0 else 0
+        memo.alone[machine] = alone
         memo.losses[machine] = -1
-        if has_servers and _fit(free, server, 1) > 0:
+        if alone > 0:
             memo.losses[machine] = fits - _fit_beside(free, server, 1, worker, fits) if fits > 0 else 0
 
 
@@ -370,6 +377,34 @@ def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
     """Return what a slot has for a job, machines rising by index."""
     row = slot % view.used.shape[0]
     candidates, weights = _candidates(view, row, ask)
+    found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates, weights)
+    return found
+
+
+@_compiled
+def _useful_in(
+    view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo, level: int, domain: int
+) -> _Useful:
+    """Return the part of what a slot has for a job that is in one domain of a level."""
+    row = slot % view.used.shape[0]
+    candidates, weights = _candidates(view, row, ask)
+    there = np.flatnonzero(view.domains[level][candidates] == domain)
+    found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates[there], weights[there])
+    return found
+
+
+@_compiled
+def _useful_of(
+    view: LedgerView,
+    row: int,
+    ask: Ask,
+    log_low: Floats,
+    log_ratio: Floats,
+    memo: _Memo,
+    candidates: Ints,
+    weights: Ints,
+) -> _Useful:
+    """Return what a slot has for a job among some machines; ``candidates`` and ``weights`` are written over."""
     changed = np.empty(len(candidates), dtype=np.int64)
     count = 0
     used, known = view.used[row], memo.used
@@ -396,14 +431,13 @@ def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) 
     row = slot % view.used.shape[0]
     n, resources = len(machines), len(ask.worker)
     free = np.empty((n, resources))
-    fits, losses = memo.fits[machines], memo.losses[machines]
-    alone, beside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    used, capacity, worker, server, most_servers = view.used, view.capacity, ask.worker, ask.server, ask.most_servers
+    fits, alone, losses = memo.fits[machines], memo.alone[machines], memo.losses[machines]
+    beside = np.zeros(n, dtype=np.int64)
+    used, capacity, worker, server = view.used, view.capacity, ask.worker, ask.server
     for i in range(n):
         for r in range(resources):
             free[i, r] = capacity[machines[i], r] - used[row, machines[i], r]
         if losses[i] >= 0:
-            alone[i] = _fit(free[i], server, most_servers)
             beside[i] = _fit_beside(free[i], worker, fits[i], server, alone[i])
     a, b = memo.worker_cost[machines], memo.server_cost[machines]
     return _Listed(machines, a, b, free, fits, alone, beside, losses, _order(a), _order(b))
@@ -493,6 +527,9 @@ def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
     levels = np.zeros(_GREEDY_VARIANTS)
     if count == 0:
         return levels[:1]
+    if count <= _FEW:
+        few: Floats = _worths_of_few(costs, fits, weights, levels)
+        return few
     buckets = _buckets(costs)
     within = np.zeros(count, dtype=np.int64)
     high = 0.0
@@ -524,6 +561,31 @@ def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
                     levels[found] = costs[some[at]]
                     found += 1
                 break
+    if 10.0 * high > levels[found - 1]:
+        levels[found] = 10.0 * high
+        found += 1
+    return levels[:found]
+
+
+@_compiled
+def _worths_of_few(costs: Floats, fits: Ints, weights: Ints, levels: Floats) -> Floats:
+    """Do as ``_worths`` does by one sort of all."""
+    total = 0
+    for i in range(len(costs)):
+        if fits[i] > 0:
+            total += weights[i]
+    found, quarter, seen = 1, 1, 0
+    high = 0.0
+    for i in _order(costs):
+        if fits[i] == 0:
+            continue
+        seen += weights[i]
+        high = costs[i]
+        while quarter < 4 and 4 * seen >= quarter * total:
+            quarter += 1
+            if high > levels[found - 1]:
+                levels[found] = high
+                found += 1
     if 10.0 * high > levels[found - 1]:
         levels[found] = 10.0 * high
         found += 1
@@ -649,8 +711,8 @@ def _inside(
 
 
 @_compiled
-def _workers_first(listed: _Listed, ask: Ask, costs: Floats) -> None:
-    """Fill workers by A, then servers by B in what is left."""
+def _workers_first(listed: _Listed, ask: Ask, costs: Floats, beyond: int) -> None:
+    """Fill workers by A, then servers by B in what is left, for the configurations before ``beyond``."""
     n = len(listed.machines)
     by_a, fits, worker_cost = listed.by_a, listed.fits, listed.worker_cost
     free, worker, server = listed.free, ask.worker, ask.server
@@ -661,7 +723,7 @@ def _workers_first(listed: _Listed, ask: Ask, costs: Floats) -> None:
     placed = 0
     paid = 0.0
     at = 0
-    for k in range(len(ask.workers)):
+    for k in range(beyond):
         workers, servers = ask.workers[k], ask.servers[k]
         if k > 0 and workers < ask.workers[k - 1]:
             placed, paid, at = 0, 0.0, 0
@@ -748,13 +810,13 @@ def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, keys: Floats, m
 
 @_compiled
 def _servers_first(
-    listed: _Listed, ask: Ask, ranks: Ints, x: float, costs: Floats, better: Floats, target: int, servers_at: Ints
+    listed: _Listed, ask: Ask, ranks: Ints, x: float, costs: Floats, better: Floats, beyond: int, servers_at: Ints
 ) -> bool:
     """Place servers one by one where they hurt least, then fill workers by A; ``ranks`` are places in ``by_a``.
 
-    ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. With ``target`` >= 0 the sweep stops
-    at that configuration, which must be one that it finds, and ``servers_at`` tells where its servers are. Returned is
-    whether any server took worker slots: where none did, a larger worth of those changes nothing.
+    ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. The sweep ends before configuration
+    ``beyond``, and ``servers_at`` tells where the servers of the last one are, if it is one that the sweep finds.
+    Returned is whether any server took worker slots: where none did, a larger worth of those changes nothing.
     """
     n = len(listed.machines)
     by_a, worker_cost, server_cost = listed.by_a, listed.worker_cost, listed.server_cost
@@ -774,7 +836,7 @@ def _servers_first(
     paid = 0.0
     at = 0
     too_many = ask.most_workers + 1
-    for k in range(len(ask.workers)):
+    for k in range(beyond):
         workers, servers = ask.workers[k], ask.servers[k]
         if workers >= too_many:
             continue
@@ -818,8 +880,6 @@ def _servers_first(
         if cost < costs[k] * (1.0 - _EQUAL):
             costs[k] = cost
             better[k] = x
-        if k == target:
-            break
     return lossy
 
 
@@ -941,8 +1001,8 @@ def _last_packed(listed: _Listed, ask: Ask, trades: _Trades, first: int, beyond:
 
 
 @_compiled
-def _pack(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: int) -> Ints:
-    """Give a cost to every configuration that fits and that no sweep found.
+def _pack(listed: _Listed, ask: Ask, costs: Floats, better: Floats, wanted: npt.NDArray[np.bool_], target: int) -> Ints:
+    """Give a cost to every configuration that fits and that no sweep found, in groups that hold such a ``wanted`` one.
 
     Returned are the most workers on each machine that leave room for the servers of the packing of ``target``'s group.
     """
@@ -966,9 +1026,11 @@ def _pack(listed: _Listed, ask: Ask, costs: Floats, better: Floats, target: int)
         while first < end and costs[first] < np.inf:
             first += 1
         beyond = first
+        asked = False
         while beyond < end and ask.workers[beyond] < too_many:
+            asked = asked or wanted[beyond]
             beyond += 1
-        if first < beyond:
+        if asked:
             last = first - 1
             if not _too_much(listed, ask, first):
                 if not known:
@@ -1013,6 +1075,23 @@ def _fill(
 
 
 @_compiled
+def _beyond(ask: Ask, costs: Floats, floor: Floats, limits: Floats) -> int:
+    """Return the end of the last group that may still get cheaper where that is of use.
+
+    These are configurations whose floor is below their limit, and below the cost that was found by more than what is
+    equal.
+    """
+    k = len(costs) - 1
+    while k >= 0 and not (floor[k] < limits[k] and floor[k] < costs[k] * (1.0 - 1.5 * _EQUAL)):
+        k -= 1
+    if k < 0:
+        return 0
+    while k + 1 < len(costs) and ask.servers[k + 1] == ask.servers[k]:
+        k += 1
+    return k + 1
+
+
+@_compiled
 def _across(
     view: LedgerView,
     slot: int,
@@ -1021,29 +1100,40 @@ def _across(
     useful: _Useful,
     listed: _Listed,
     worths: Floats,
+    floor: Floats,
+    limits: Floats,
     costs: Floats,
     better: Floats,
 ) -> None:
     """Find the least of all sweeps for each configuration, and a packing of those that fit and no sweep finds.
 
-    ``better`` is -1 where worker-first won, ``_PACKED`` where only a packing was found, else the x of the server-first
-    sweep that won.
+    Only where ``floor``, which no placement costs less than, is below ``limits``: sweeps end after the last of those,
+    and are left out where none can get any cheaper. ``worths`` are those of the server-first ones, none if they are yet
+    to be found. ``better`` is -1 where worker-first won, ``_PACKED`` where only a packing was found, else the x of the
+    server-first sweep that won.
     """
     costs[:] = np.inf
     better[:] = -1.0
     if len(listed.machines) == 0:
         return
-    _workers_first(listed, ask, costs)
+    _workers_first(listed, ask, costs, _beyond(ask, costs, floor, limits))
     if ask.most_servers == 0:
         return
+    beyond = _beyond(ask, costs, floor, limits)
+    if beyond == 0:
+        return
+    if len(worths) == 0:
+        worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
     ranks = _ranks(listed.by_a)
     servers_at = np.empty(len(listed.machines), dtype=np.int64)
     for x in worths:
-        if not _servers_first(listed, ask, ranks, x, costs, better, -1, servers_at):
+        if beyond == 0 or not _servers_first(listed, ask, ranks, x, costs, better, beyond, servers_at):
             break
-    if (costs == np.inf).any():
+        beyond = _beyond(ask, costs, floor, limits)
+    wanted = (costs == np.inf) & (floor < limits)
+    if wanted.any():
         complete = len(listed.machines) == len(useful.machines)
-        _pack(listed if complete else _listed(view, slot, ask, memo, useful.machines), ask, costs, better, -1)
+        _pack(listed if complete else _listed(view, slot, ask, memo, useful.machines), ask, costs, better, wanted, -1)
 
 
 @_compiled
@@ -1118,6 +1208,8 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
     count: what costs the same everywhere is then put into as few of them as can be.
     """
     machines, weights = useful.machines[begin:end], useful.weights[begin:end]
+    if begin == end or level == 1:
+        return _Useful(machines, weights)
     order = np.arange(end - begin)
     for inner in range(1, level):
         domain = view.domains[inner][machines]
@@ -1149,48 +1241,153 @@ def _end(view: LedgerView, level: int, machines: Ints, begin: int) -> int:
     return end
 
 
+class _Domains(NamedTuple):
+    """The domains of a level that have anything for a job; what a single machine holds is known from its own level."""
+
+    begins: Ints
+    """First of each one's machines, in the list of all useful ones."""
+    ends: Ints
+    room: Ints
+    """Workers that fit."""
+    least_a: Floats
+    """A of the cheapest machine that holds a worker; a number beyond all others if none does."""
+    least_b: Floats
+    """B of the cheapest machine that holds a server, likewise."""
+    saved: Floats
+    """(n, 3) what workers in all their places save on an A at each of the quartiles."""
+    saved_by_servers: Floats
+    """(n, 3) what servers save on a B at each of three levels."""
+
+
 @_compiled
-def _may_pay(ask: Ask, memo: _Memo, machines: Ints, limits: Floats) -> bool:
-    """Whether any configuration may cost less than its limit, if all of it cost as on the cheapest machine."""
-    a, b = np.inf, np.inf
-    room = 0
-    for machine in machines:
-        if memo.fits[machine] > 0:
-            a = min(a, memo.worker_cost[machine])
-            room += memo.fits[machine]
-        if memo.losses[machine] >= 0:
-            b = min(b, memo.server_cost[machine])
+def _domains(view: LedgerView, level: int, useful: _Useful, memo: _Memo, at_a: Floats, at_b: Floats) -> _Domains:
+    """Find the domains of a level; ``at_a`` and ``at_b`` are three costs each, of a worker and of a server."""
+    machines, domain_of = useful.machines, view.domains[level]
+    fits, alone, worker_cost, server_cost = memo.fits, memo.alone, memo.worker_cost, memo.server_cost
+    most = domain_of[machines[-1]] - domain_of[machines[0]] + 1 if len(machines) > 0 else 0
+    begins, ends, room = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    least_a, least_b = np.empty(most), np.empty(most)
+    saved, saved_by_servers = np.zeros((most, 3)), np.zeros((most, 3))
+    a0, a1, a2, b0, b1, b2 = at_a[0], at_a[1], at_a[2], at_b[0], at_b[1], at_b[2]
+    count = 0
+    begin = 0
+    while begin < len(machines):
+        domain = domain_of[machines[begin]]
+        least, least_server, held = _NEVER, _NEVER, 0
+        s0, s1, s2, t0, t1, t2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        end = begin
+        while end < len(machines) and domain_of[machines[end]] == domain:
+            machine = machines[end]
+            holds, holds_servers = fits[machine], alone[machine]
+            if holds > 0:
+                a = worker_cost[machine]
+                least = min(least, a)
+                held += holds
+                s0, s1, s2 = (
+                    s0 + max(0.0, a0 - a) * holds,
+                    s1 + max(0.0, a1 - a) * holds,
+                    s2 + max(0.0, a2 - a) * holds,
+                )
+            if holds_servers > 0:
+                b = server_cost[machine]
+                least_server = min(least_server, b)
+                t0, t1, t2 = (
+                    t0 + max(0.0, b0 - b) * holds_servers,
+                    t1 + max(0.0, b1 - b) * holds_servers,
+                    t2 + max(0.0, b2 - b) * holds_servers,
+                )
+            end += 1
+        if end > begin + 1 or useful.weights[begin] > 1:
+            begins[count], ends[count], room[count] = begin, end, held
+            least_a[count], least_b[count] = least, least_server
+            saved[count, 0], saved[count, 1], saved[count, 2] = s0, s1, s2
+            saved_by_servers[count, 0], saved_by_servers[count, 1], saved_by_servers[count, 2] = t0, t1, t2
+            count += 1
+        begin = end
+    return _Domains(
+        begins[:count],
+        ends[:count],
+        room[:count],
+        least_a[:count],
+        least_b[:count],
+        saved[:count],
+        saved_by_servers[:count],
+    )
+
+
+@_compiled
+def _may_pay(
+    domains: _Domains,
+    i: int,
+    workers: Floats,
+    servers: Floats,
+    at_a: Floats,
+    at_b: Floats,
+    limits: Floats,
+    floor: Floats,
+) -> bool:
+    """Write what each configuration costs at least in a domain; return whether any costs less than its limit.
+
+    Workers cost no less than on the cheapest machine; and no less than any A each, without what they save on it where
+    machines are cheaper. Likewise servers.
+    """
+    a, b, room = domains.least_a[i], domains.least_b[i], domains.room[i]
+    found = 0
+    # Without a way out: several at a time are faster.
     for k in range(len(limits)):
-        workers, servers = ask.workers[k], ask.servers[k]
-        if workers <= room and a * workers + (b * servers if servers > 0 else 0.0) < limits[k]:
-            return True
-    return False
+        found += (a * workers[k] + b * servers[k] < limits[k]) & (workers[k] <= room)
+    if found == 0:
+        return False
+    a0, a1, a2, b0, b1, b2 = at_a[0], at_a[1], at_a[2], at_b[0], at_b[1], at_b[2]
+    saved, saved_by_servers = domains.saved, domains.saved_by_servers
+    s0, s1, s2 = saved[i, 0], saved[i, 1], saved[i, 2]
+    t0, t1, t2 = saved_by_servers[i, 0], saved_by_servers[i, 1], saved_by_servers[i, 2]
+    found = 0
+    for k in range(len(limits)):
+        w, s = workers[k], servers[k]
+        cost = max(a * w, a0 * w - s0, a1 * w - s1, a2 * w - s2) + max(b * s, b0 * s - t0, b1 * s - t1, b2 * s - t2)
+        # No number in there is larger than this one, nor is what rounding makes of it.
+        cost -= _EQUAL * (cost + a2 * w + b2 * s + s2 + t2)
+        cost = cost if w <= room else np.inf
+        floor[k] = cost
+        found += cost < limits[k]
+    return found > 0
 
 
 @_compiled
-def _domain_floor(view: LedgerView, row: int, ask: Ask, memo: _Memo, machines: Ints, floor: Floats) -> None:
-    """Write what each configuration costs at least on these machines, +inf where they have too little of something.
+def _has_enough(view: LedgerView, row: int, ask: Ask, machines: Ints, limits: Floats, floor: Floats) -> bool:
+    """Whether any configuration may cost less than its limit; those that need more than is free in all cost +inf."""
+    worker, server = ask.worker, ask.server
+    total = np.zeros(len(worker))
+    for machine in machines:
+        for r in range(len(total)):
+            total[r] += view.capacity[machine, r] - view.used[row, machine, r]
+    found = False
+    for k in range(len(limits)):
+        if floor[k] < limits[k]:
+            for r in range(len(total)):
+                if ask.workers[k] * worker[r] + ask.servers[k] * server[r] > total[r]:
+                    floor[k] = np.inf
+            found = found or floor[k] < np.inf
+    return found
+
+
+@_compiled
+def _domain_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
+    """Raise what each configuration costs at least on some machines; return whether any may cost less than its limit.
 
     Workers go by A and servers by B, as if neither was in the way of the other.
     """
-    resources = len(ask.worker)
-    worker, server, most_servers = ask.worker, ask.server, ask.most_servers
-    used, capacity = view.used, view.capacity
-    n = len(machines)
-    fits, alone = memo.fits[machines], np.zeros(n, dtype=np.int64)
-    total, free = np.zeros(resources), np.empty(resources)
-    for i in range(n):
-        for r in range(resources):
-            free[r] = capacity[machines[i], r] - used[row, machines[i], r]
-            total[r] += free[r]
-        if memo.losses[machines[i]] >= 0:
-            alone[i] = _fit(free, server, most_servers)
-    a, b = memo.worker_cost[machines], memo.server_cost[machines]
+    n = len(listed.machines)
+    a, b, fits, alone = listed.worker_cost, listed.server_cost, listed.fits, listed.alone
+    by_a, by_b = listed.by_a, listed.by_b
     # Servers come in rising numbers, workers nearly so.
-    by_a, by_b = _order(a), _order(b)
     placed, paid, at = 0, 0.0, 0
     servers_placed, servers_paid, servers_at = 0, 0.0, 0
+    found = False
     for k in range(len(floor)):
+        if floor[k] >= limits[k]:
+            continue
         workers, servers = ask.workers[k], ask.servers[k]
         if workers < placed:
             placed, paid, at = 0, 0.0, 0
@@ -1207,10 +1404,147 @@ def _domain_floor(view: LedgerView, row: int, ask: Ask, memo: _Memo, machines: I
             cost += (workers - placed) * a[by_a[at]] if at < n else np.inf
         if servers_placed < servers:
             cost += (servers - servers_placed) * b[by_b[servers_at]] if servers_at < n else np.inf
-        for r in range(resources):
-            if workers * worker[r] + servers * server[r] > total[r]:
-                cost = np.inf
-        floor[k] = cost * (1.0 - _EQUAL)
+        floor[k] = max(floor[k], cost * (1.0 - _EQUAL))
+        found = found or floor[k] < limits[k]
+    return found
+
+
+class _Corners(NamedTuple):
+    """What machines hold of both: the most servers beside so many workers, where fewer workers leave room for more.
+
+    Those of a machine come one after another, by rising servers.
+    """
+
+    ends: Ints
+    """(n,) where those of each machine end."""
+    workers: Ints
+    servers: Ints
+
+
+@_compiled
+def _corners(listed: _Listed, ask: Ask, most_servers: int) -> _Corners:
+    """Find what machines hold of both, up to so many servers on each."""
+    n = len(listed.machines)
+    ends = np.empty(n, dtype=np.int64)
+    room = 0
+    for i in range(n):
+        room += min(listed.alone[i], most_servers) + 1
+    workers, servers = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    count = 0
+    for i in range(n):
+        begin, most = count, min(listed.alone[i], most_servers)
+        for s in range(min(listed.beside[i], most), most + 1):
+            beside = (
+                listed.fits[i]
+                if s <= listed.beside[i]
+                else _fit_beside(listed.free[i], ask.server, s, ask.worker, listed.fits[i])
+            )
+            if count > begin and workers[count - 1] == beside:
+                count -= 1
+            workers[count], servers[count] = beside, s
+            count += 1
+            if beside == 0:
+                # As many servers as there is room for.
+                servers[count - 1] = most
+                break
+        ends[i] = count
+    return _Corners(ends, workers, servers)
+
+
+@_compiled
+def _saved(listed: _Listed, corners: _Corners, at_a: float, at_b: float, free_of_charge: bool) -> float:
+    """Return the most that machines save if workers are worth ``at_a`` and servers ``at_b``, less what they cost."""
+    total = 0.0
+    begin = 0
+    for i in range(len(corners.ends)):
+        end = corners.ends[i]
+        worker, server = at_a, at_b
+        if not free_of_charge:
+            worker, server = max(0.0, at_a - listed.worker_cost[i]), at_b - listed.server_cost[i]
+        if worker > 0.0 or server > 0.0:
+            # Also without servers.
+            best = worker * listed.fits[i]
+            for j in range(begin, end):
+                best = max(best, worker * corners.workers[j] + server * corners.servers[j])
+            total += best
+        begin = end
+    return total
+
+
+@_compiled
+def _joint_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
+    """Raise what each configuration costs at least, its workers and servers in each other's way.
+
+    Were each worker paid with ``at_a`` and each server with ``at_b``, no placement would gain more than all machines
+    do that each hold what gains most: so it costs no less than it is paid less that. Tried are the A of each machine,
+    with the B of the same machine, and with what servers are worth that take the places of workers. Returned is whether
+    any configuration may cost less than its limit.
+    """
+    count = 0
+    hopeful = np.empty(len(floor), dtype=np.int64)
+    for k in range(len(floor)):
+        if floor[k] < limits[k]:
+            hopeful[count] = k
+            count += 1
+    if count == 0 or ask.most_servers == 0:
+        return count > 0
+    corners = _corners(listed, ask, ask.servers[hopeful[count - 1]])
+    lost, gained = 0, 0
+    cheapest = np.inf
+    begin = 0
+    for i in range(len(corners.ends)):
+        end = corners.ends[i]
+        lost += corners.workers[begin] - corners.workers[end - 1]
+        gained += corners.servers[end - 1] - corners.servers[begin]
+        if listed.alone[i] > 0:
+            cheapest = min(cheapest, listed.server_cost[i])
+        begin = end
+    # Places of workers that a server takes, about.
+    places = lost / gained if gained > 0 else 0.0
+    most = _saved(listed, corners, 1.0, places, True) * (1.0 + _EQUAL)
+    left = 0
+    for at in range(count):
+        k = hopeful[at]
+        if (ask.workers[k] + places * ask.servers[k]) * (1.0 - _EQUAL) > most:
+            floor[k] = np.inf
+        else:
+            hopeful[left] = k
+            left += 1
+    count = left
+    placed = 0
+    # Bounds rise up to where the last worker goes, and fall beyond.
+    rising, risen = True, False
+    for i in listed.by_a:
+        placed += listed.fits[i]
+        if count == 0 or (risen and not rising):
+            break
+        if placed < ask.workers[hopeful[0]] or listed.fits[i] == 0:
+            continue
+        at_a = listed.worker_cost[i]
+        rising = False
+        for at_b in (listed.server_cost[i], max(cheapest, places * at_a)):
+            saved = _saved(listed, corners, at_a, at_b, False) * (1.0 + _EQUAL)
+            left = 0
+            for at in range(count):
+                k = hopeful[at]
+                cost = (at_a * ask.workers[k] + at_b * ask.servers[k]) * (1.0 - _EQUAL) - saved
+                if cost > floor[k]:
+                    floor[k] = cost
+                    rising, risen = True, True
+                if floor[k] < limits[k]:
+                    hopeful[left] = k
+                    left += 1
+            count = left
+    return count > 0
+
+
+@_compiled
+def _three(worths: Floats) -> Floats:
+    """Return three of some worths of a worker, besides the first and the last one if there are as many."""
+    three = np.empty(3)
+    for i in range(3):
+        three[i] = worths[min(i + 1, max(0, len(worths) - 2))]
+    return three
 
 
 @_compiled
@@ -1222,72 +1556,62 @@ def _costs_at(
     memo: _Memo,
     useful: _Useful,
     exact: bool,
+    worths: Floats,
     lower: Floats,
     costs: Floats,
-    better: Floats,
-) -> tuple[Ints, Ints]:
-    """Write the least cost of each configuration at a level above the machine; return which domain has it.
+) -> Ints:
+    """Write the least cost of each configuration at a level between machine and cluster; return which domain has it.
 
-    Domains that cannot be cheaper for any configuration, nor than the cost ``lower`` at a level below, are not looked
-    at. ``better`` is as in ``_across`` for the last domain looked at, and so are the machines that are returned: sweeps
-    get to no others. At the highest level there is only one.
+    Only what costs less than ``lower`` is of use. Domains that cannot be cheaper for any configuration are not looked
+    at. ``worths`` are costs of a worker that are worth a look.
     """
     costs[:] = np.inf
     where = np.full(len(costs), -1)
     machines = useful.machines
-    near: Ints = machines[:0]
     if not ask.useful[level] or len(machines) == 0:
-        return where, near
-    starts = np.empty(len(machines) + 1, dtype=np.int64)
-    count = 0
-    begin = 0
-    while begin < len(machines):
-        end = _end(view, level, machines, begin)
-        # What one machine holds is there already, at the level of the machine.
-        if end > begin + 1 or useful.weights[begin] > 1 or level == len(ask.samples) - 1:
-            starts[count] = begin
-            count += 1
-        begin = end
-    starts[count] = len(machines)
-    turns: Ints = np.arange(count)
-    if count > 1:
-        # Those first that are likely to be the cheapest.
-        least_a = np.full(count, np.inf)
-        for i in range(count):
-            for machine in machines[starts[i] : starts[i + 1]]:
-                if memo.fits[machine] > 0:
-                    least_a[i] = min(least_a[i], memo.worker_cost[machine])
-        turns = np.argsort(least_a, kind="mergesort")
-    here, floor = np.empty(len(costs)), np.zeros(len(costs))
+        return where
+    # Any will do; those of servers are better the more machines have prices in the same relation.
+    at_a = _three(worths)
+    some = machines[len(machines) // 2]
+    a, b = memo.worker_cost[some], memo.server_cost[some]
+    at_b = at_a * (b / a if a > 0.0 and b < _NEVER * a else 0.0)
+    domains = _domains(view, level, useful, memo, at_a, at_b)
+    here, floor, better = np.empty(len(costs)), np.empty(len(costs)), np.empty(len(costs))
     limits = lower.copy()
-    for i in turns:
-        begin = starts[i]
+    workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
+    none = np.empty(0)
+    # Those first that are likely to be the cheapest.
+    for i in _order(domains.least_a):
+        begin, end = domains.begins[i], domains.ends[i]
         domain = view.domains[level][machines[begin]]
-        if count > 1:
-            # As cheap as what was found is of use in a domain that comes before it.
-            for k in range(len(costs)):
-                limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
-            end = _end(view, level, machines, begin)
-            if not _may_pay(ask, memo, machines[begin:end], limits):
-                continue
-            _domain_floor(view, slot % view.used.shape[0], ask, memo, machines[begin:end], floor)
-            if not (floor < limits).any():
-                continue
-        end = _end(view, level, machines, begin)
-        part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
+        # As cheap as what was found is of use in a domain that comes before it.
+        for k in range(len(costs)):
+            limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
+        if not _may_pay(domains, i, workers, servers, at_a, at_b, limits, floor):
+            continue
+        if not _has_enough(view, slot % view.used.shape[0], ask, machines[begin:end], limits, floor):
+            continue
+        listed = _listed(view, slot, ask, memo, machines[begin:end])
+        if not (_domain_floor(listed, ask, limits, floor) and _joint_floor(listed, ask, limits, floor)):
+            continue
         if exact:
+            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
             _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
+        elif level == 1 and end - begin <= _FEW:
+            # None is left out, and none comes before another.
+            part = _Useful(machines[begin:end], useful.weights[begin:end])
+            _across(view, slot, ask, memo, part, listed, none, floor, limits, here, better)
         else:
-            short, worths = _short_for_all(part, ask, memo)
-            near = short.machines
-            listed = _listed(view, slot, ask, memo, near)
-            _across(view, slot, ask, memo, part, listed, worths, here, better)
+            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
+            short, within = _short_for_all(part, ask, memo)
+            listed = _listed(view, slot, ask, memo, short.machines)
+            _across(view, slot, ask, memo, part, listed, within, floor, limits, here, better)
         for k in range(len(costs)):
             # Of equal domains the first.
-            if here[k] < costs[k] or (here[k] == costs[k] and here[k] < np.inf and domain < where[k]):
+            if floor[k] < limits[k] and (here[k] < costs[k] or (here[k] == costs[k] and domain < where[k])):
                 costs[k] = here[k]
                 where[k] = domain
-    return where, near
+    return where
 
 
 @_compiled
@@ -1343,20 +1667,21 @@ def _costs(
     across the whole cluster get to; none where that is not known.
     """
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
-    short, worths = _short_for_all(useful, ask, memo)
-    listed = _listed(view, slot, ask, memo, short.machines)
-    near: Ints = short.machines
-    where[0] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
-    if len(ask.samples) == 2 and not exact:
-        # The whole cluster is the only domain, in the same order.
-        if ask.useful[1]:
-            _across(view, slot, ask, memo, useful, listed, worths, costs[1], better)
-        else:
-            costs[1] = np.inf
-        return near
     top = len(ask.samples) - 1
-    unlimited = np.full(len(ask.workers), np.inf)
-    where[top], near = _costs_at(view, slot, top, ask, memo, useful, exact, unlimited, costs[top], better)
+    all_in_turn = _part(view, top, useful, memo, 0, len(useful.machines), ask.most_workers + ask.most_servers)
+    short, worths = _short_for_all(all_in_turn, ask, memo)
+    listed = _listed(view, slot, ask, memo, short.machines)
+    where[0] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
+    near: Ints = short.machines
+    costs[top] = np.inf
+    where[top] = 0
+    if ask.useful[top]:
+        if exact:
+            near = near[:0]
+            _across_exactly(_listed(view, slot, ask, memo, all_in_turn.machines), ask, costs[top])
+        else:
+            anything, unlimited = np.zeros(len(ask.workers)), np.full(len(ask.workers), np.inf)
+            _across(view, slot, ask, memo, all_in_turn, listed, worths, anything, unlimited, costs[top], better)
     limits = np.full(ask.samples.shape, np.inf)
     if not all_of_them:
         # What trains as much across the whole cluster for less keeps a configuration off the curve.
@@ -1366,10 +1691,11 @@ def _costs(
             limits[level, k] = least
             if level == top:
                 least = min(least, costs[top, k])
-    unknown = better.copy()
+    if len(worths) == 0 and top > 1:
+        worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
     for level in range(1, top):
         limits[level] = np.minimum(limits[level], costs[level - 1])
-        where[level], _ = _costs_at(view, slot, level, ask, memo, useful, exact, limits[level], costs[level], unknown)
+        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, worths, limits[level], costs[level])
         limits[min(level + 1, top)] = np.minimum(limits[min(level + 1, top)], limits[level])
     return near
 
@@ -1501,10 +1827,10 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float) -> tuple[Ints, Int
         if x == _PACKED:
             # What the sweeps find comes before it in the group, and changes nothing for it.
             unknown[:k] = 0.0
-            fits = _pack(listed, ask, unknown, np.empty(len(unknown)), k)
+            fits = _pack(listed, ask, unknown, np.empty(len(unknown)), unknown > 0.0, k)
         _fill(listed, ask, k, listed.by_a, listed.by_b, fits, workers_at, servers_at)
         return workers_at, servers_at
-    _servers_first(listed, ask, _ranks(listed.by_a), x, unknown, np.empty(len(unknown)), k, servers_at)
+    _servers_first(listed, ask, _ranks(listed.by_a), x, unknown, np.empty(len(unknown)), k + 1, servers_at)
     left = ask.workers[k]
     for i in listed.by_a:
         if left == 0:
@@ -1546,7 +1872,10 @@ def _place(
         workers_at, servers_at = _place_swept(part, group, at, way)
         at_once: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
         return at_once
-    useful = _useful(view, slot, ask, log_low, log_ratio, memo)
+    if 0 < level < top and not np.isnan(way):
+        useful = _useful_in(view, slot, ask, log_low, log_ratio, memo, level, int(way))
+    else:
+        useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     group, at = _group(ask, k)
     costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
     if level == 0:
@@ -1556,12 +1885,12 @@ def _place(
         return where[at : at + 1], ask.workers[k : k + 1], ask.servers[k : k + 1]
     begin, end = 0, len(useful.machines)
     if level < top:
-        domains = np.full(len(costs), int(way) if not np.isnan(way) else -1)
         if np.isnan(way):
             lower = np.full(len(costs), np.inf)
-            domains = _costs_at(view, slot, level, group, memo, useful, exact, lower, costs, better)[0]
-        begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
-        end = _end(view, level, useful.machines, begin)
+            worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
+            domains = _costs_at(view, slot, level, group, memo, useful, exact, worths, lower, costs)
+            begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
+            end = _end(view, level, useful.machines, begin)
         # Which sweep won there is to be found out.
         way = np.nan
     useful = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
@@ -1572,7 +1901,8 @@ def _place(
         if np.isnan(way):
             short, worths = _short_for_all(useful, group, memo)
             part = _listed(view, slot, group, memo, short.machines)
-            _across(view, slot, group, memo, useful, part, worths, costs, better)
+            anything, unlimited = np.zeros(len(costs)), np.full(len(costs), np.inf)
+            _across(view, slot, group, memo, useful, part, worths, anything, unlimited, costs, better)
             way = better[at]
         elif way != _PACKED:
             worths = np.full(1 if way >= 0.0 else 0, way)
@@ -1581,8 +1911,8 @@ def _place(
         if way == _PACKED:
             part = _listed(view, slot, group, memo, useful.machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
-    found: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
-    return found
+    placed: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
+    return placed
 
 
 @_compiled
