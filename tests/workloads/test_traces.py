@@ -43,6 +43,9 @@ spec:
   worker: {resources: {gpu: 1}}
   utility: {kind: sigmoid, value: 80, urgencyPerHour: 0.5, target: 6h}
 """
+GAVEL = "ResNet-50 (batch size 64)\tpython3 main.py\t--steps\t1\t600\t5.5\t2"
+GAVEL_LONG = "A3C\tpython3 main.py\trl\t--steps\t0\t600\t2\t1.0\t-1\t5.5"
+THROUGHPUTS = """{"v100": {"('ResNet-50 (batch size 64)', 1)": {"null": 4.0}}}"""
 CLUSTER_YAML = """\
 apiVersion: slotwise/v1
 kind: Cluster
@@ -53,6 +56,7 @@ spec:
 EXAMPLES = {
     "pai": PAI,
     "tiresias": f"{TIRESIAS_HEADER}\n1,2,0,500,vgg19,90,7",
+    "gavel": GAVEL,
     "pai-machines": "a,T4,96,512,2",
     "tiresias-cluster": f"{SPEC_HEADER}\n1,2,4,40,256",
     "jobs-csv": JOBS_CSV,
@@ -71,6 +75,8 @@ EXAMPLES = {
         (f"broken\n\n{PAI}\n{PAI}", "pai"),
         ("job_name,inst_id,user,status,start_time,end_time", "pai"),
         ("duration,num_gpu,job_id", "tiresias"),
+        (GAVEL_LONG, "gavel"),
+        (GAVEL.removesuffix("2"), "gavel"),
         (f"{MACHINES_HEADER}\na,T4,96,512,2", "pai-machines"),
         ("a,CPU,96,512,0\nb,T4,x,512,2", "pai-machines"),
         ('"batchSize", "secondsPerSample"\n1,2', "jobs-csv"),
@@ -91,7 +97,7 @@ def test_format_is_seen_from_the_content(write: Write, text: str, format: str) -
     [
         "hello",
         "a,b,c",
-        "a\tb\tc\t1\t2\t3\t4",
+        "a\tb\tc\t1\tmany\t3\t4",
         "; swf\n1 0 0 10 4 -1 -1",
         "name,cpu_milli,memory_mib,num_gpu",
         "1,2,3,4,5",
@@ -108,8 +114,9 @@ def test_other_content_is_one_line_of_error(write: Write, text: str) -> None:
 @pytest.mark.parametrize("format", WORKLOAD_FORMATS)
 def test_workloads_are_read_by_the_reader_of_their_format(write: Write, format: str) -> None:
     path = write(EXAMPLES[format])
+    throughputs = write(THROUGHPUTS, name="throughputs") if format == "gavel" else None
     for named in (None, format):
-        workload = read_trace(path, slot="1min", format=named)
+        workload = read_trace(path, slot="1min", format=named, throughputs=throughputs)
         assert workload.format == format
         assert workload.slot_seconds == 60.0
         assert len(workload.jobs) == 1
@@ -232,3 +239,21 @@ def test_real_files_are_recognised(traces: Path) -> None:
 def test_real_files_of_other_formats_are_not(traces: Path, name: str) -> None:
     with pytest.raises(InvalidTrace, match="content must be in a known format"):
         recognise(traces / name)
+
+
+def test_a_file_of_many_blocks_is_read_as_one(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [PAI.replace("j,", f"job-{i},", 1) for i in range(50)]
+    path = write("\ufeff" + PAI_HEADER, *rows, "", "broken", *rows[:2], end="\r\n")
+    packed = write(gzip.compress(path.read_bytes()), name="packed")
+    whole = read_trace(path)
+    with pytest.raises(InvalidTrace, match=":53: row must be 9 fields, got 1"):
+        read_trace(path, strict=True)
+    for size in (7, 64, 500):
+        monkeypatch.setattr("slotwise.workloads._rows._BLOCK", size)
+        for file in (path, packed):
+            again = read_trace(file, format="pai")
+            assert (again.jobs, again.skipped) == (whole.jobs, whole.skipped)
+        with pytest.raises(InvalidTrace, match=":53: row must be 9 fields, got 1"):
+            read_trace(path, format="pai", strict=True)
+        with pytest.raises(InvalidTrace, match=":56: must be UTF-8 text, got byte 0xff"):
+            read_trace(write(path.read_bytes(), b"a\xff", name="bad").rename(path.with_name("c")), format="pai")

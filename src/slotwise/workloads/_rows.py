@@ -1,4 +1,4 @@
-"""Comma-separated files with line numbers: what is wrong in a row, and in which one."""
+"""Files of one row a line, with line numbers: what is wrong in a row, and in which one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import math
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +19,21 @@ __all__ = [
     "LARGEST_SECONDS",
     "MALFORMED",
     "Check",
+    "Progress",
     "Table",
     "bad_name",
     "bad_number",
+    "blocks",
     "nothing_usable",
     "number",
     "read_text",
     "refusal",
     "sift",
+    "usable",
 ]
+
+Progress = Callable[[int], None]
+"""Takes how many bytes of a file have been read."""
 
 MALFORMED = "rows: malformed"
 """Reason of a row that does not follow its format."""
@@ -35,6 +41,8 @@ MALFORMED = "rows: malformed"
 LARGEST_SECONDS = 1e10
 """Largest time stamp or duration, three hundred years; beyond it a column holds something else."""
 
+_BLOCK = 1 << 23
+_COMMENTS = 1000
 _BLANK = ' \t"'
 """Taken off both ends of a field."""
 
@@ -42,6 +50,80 @@ _BLANK = ' \t"'
 def refusal(path: Path, line: int, field: str, bound: str, value: object) -> InvalidTrace:
     """Return the error for one field of one line."""
     return InvalidTrace(f"{path}:{line}: {field} must be {bound}, got {shown(value)}")
+
+
+def blocks(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, str]]:
+    """Read a UTF-8 file, plain or gzip, some megabytes of whole lines at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    progress : callable, optional
+        Told how many bytes of the file have been read.
+
+    Yields
+    ------
+    line : int
+        Number of the first line, from 1.
+    text : str
+        The lines, with newlines as their ends and no byte order mark.
+
+    Raises
+    ------
+    InvalidTrace
+        If it is missing, a directory, unreadable, empty, not UTF-8 or has a NUL.
+    """
+    line, found, blank = 1, False, True
+    for data in _whole_lines(path, progress):
+        found = found or bool(data.strip())
+        text = _decoded(path, line, data)
+        blank = blank and not text.strip()
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        yield line, text
+        line += text.count("\n")
+    if blank:
+        raise InvalidTrace(f"{path}: must have at least 1 row, the file is {'blank' if found else 'empty'}")
+
+
+def _whole_lines(path: Path, progress: Progress | None) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            stream = gzip.GzipFile(fileobj=raw) if packed else raw
+            parts: list[bytes] = []
+            while data := stream.read(_BLOCK):
+                end = data.rfind(b"\n") + 1 if len(data) == _BLOCK else len(data)
+                if end:
+                    yield b"".join((*parts, data[:end]))
+                    parts = []
+                parts.append(data[end:])
+                if progress is not None:
+                    progress(raw.tell())
+            yield b"".join(parts)
+    except FileNotFoundError:
+        raise InvalidTrace(f"{path}: file must exist, there is none") from None
+    except IsADirectoryError:
+        raise InvalidTrace(f"{path}: must be a file, it is a directory") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidTrace(f"{path}: must be a whole gzip file, got: {error}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidTrace(f"{str(path)!r}: file must be readable, got: {error}") from None
+
+
+def _decoded(path: Path, line: int, data: bytes) -> str:
+    wrong = data.find(b"\0")
+    text = ""
+    try:
+        text = data.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        # With a byte order mark the error counts from behind it.
+        wrong = error.start + (len(data) - len(error.object))
+    if wrong >= 0:
+        line += data.count(b"\n", 0, wrong)
+        raise InvalidTrace(f"{path}:{line}: must be UTF-8 text, got byte 0x{data[wrong]:02x}; is it a binary file?")
+    return text
 
 
 def read_text(path: Path) -> str:
@@ -52,32 +134,7 @@ def read_text(path: Path) -> str:
     InvalidTrace
         If it is missing, a directory, unreadable, empty, not UTF-8 or has a NUL.
     """
-    try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except FileNotFoundError:
-        raise InvalidTrace(f"{path}: file must exist, there is none") from None
-    except IsADirectoryError:
-        raise InvalidTrace(f"{path}: must be a file, it is a directory") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidTrace(f"{path}: must be a whole gzip file, got: {error}") from None
-    except (OSError, ValueError) as error:
-        raise InvalidTrace(f"{str(path)!r}: file must be readable, got: {error}") from None
-    if not data.strip():
-        raise InvalidTrace(f"{path}: must have at least 1 row, the file is empty")
-    wrong = data.find(b"\0")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # With a byte order mark the error counts from behind it.
-        wrong = error.start + (len(data) - len(error.object))
-    if wrong >= 0:
-        line = data.count(b"\n", 0, wrong) + 1
-        raise InvalidTrace(f"{path}:{line}: must be UTF-8 text, got byte 0x{data[wrong]:02x}; is it a binary file?")
-    if not text.strip():
-        raise InvalidTrace(f"{path}: must have at least 1 row, the file is blank")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(text for _, text in blocks(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +149,28 @@ class Table:
         Fields that each row must have.
     rows : DataFrame
         ``line`` (from 1), ``width`` (fields it has) and the wanted columns as text, empty where missing.
+    comments : tuple of str
+        The first thousand lines that are comments.
     """
 
     path: Path
     width: int
     rows: pl.DataFrame
+    comments: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, path: Path, columns: Sequence[str], wanted: Sequence[str], *, header: bool) -> Table:
-        """Read a comma-separated file.
+    def read(
+        cls,
+        path: Path,
+        columns: Sequence[str],
+        wanted: Sequence[str],
+        *,
+        header: bool,
+        separator: str = ",",
+        comment: str = "",
+        progress: Progress | None = None,
+    ) -> Table:
+        """Read a file of rows, block by block.
 
         Parameters
         ----------
@@ -113,37 +183,51 @@ class Table:
         header : bool
             Whether the first row must be a header; where not, it is one if two of its fields are names of
             columns.
+        separator : str
+            Between fields; a space stands for any white space.
+        comment : str
+            What a line begins with that is no row; empty: nothing does.
+        progress : callable, optional
+            Told how many bytes have been read.
 
         Raises
         ------
         InvalidTrace
             If the file cannot be read, or its header lacks a column.
         """
-        lines = pl.Series("text", [read_text(path)]).str.split("\n").explode().to_frame().with_row_index("line", 1)
-        lines = lines.filter(pl.col("text").str.strip_chars() != "")
-        if lines.is_empty():
+        order: list[str] | None = None
+        found: list[pl.DataFrame] = []
+        comments: list[str] = []
+        for start, text in blocks(path, progress):
+            lines = pl.Series("text", [text]).str.split("\n").explode().to_frame().with_row_index("line", start)
+            lines = lines.filter(pl.col("text").str.strip_chars() != "")
+            if comment:
+                is_comment = pl.col("text").str.strip_chars_start().str.starts_with(comment)
+                comments += lines.filter(is_comment)["text"].head(_COMMENTS - len(comments)).to_list()
+                lines = lines.filter(~is_comment)
+            if lines.is_empty():
+                continue
+            if separator == " ":
+                lines = lines.with_columns(pl.col("text").str.strip_chars().str.replace_all(r"\s+", " "))
+            if order is None:
+                first = [field.strip().strip(_BLANK) for field in lines["text"][0].split(separator)]
+                order = list(columns)
+                if header or len(set(first) & set(columns)) >= 2:
+                    _check_header(path, int(lines["line"][0]), first, wanted)
+                    order, lines = first, lines[1:]
+            fields = pl.col("text").str.split_exact(separator, len(order) - 1)
+            rows = lines.select(
+                "line",
+                (pl.col("text").str.count_matches(separator, literal=True) + 1).alias("width"),
+                *(
+                    fields.struct.field(f"field_{order.index(name)}").fill_null("").str.strip_chars(_BLANK).alias(name)
+                    for name in wanted
+                ),
+            )
+            found.append(rows)
+        if order is None:
             raise InvalidTrace(f"{path}: must have at least 1 row, the file is empty")
-        order = list(columns)
-        first = [field.strip().strip(_BLANK) for field in lines["text"][0].split(",")]
-        if header or len(set(first) & set(columns)) >= 2:
-            order, at = first, int(lines["line"][0])
-            missing = next((name for name in wanted if name not in first), None)
-            if missing is not None:
-                raise refusal(path, at, "header", f"a row with the columns {', '.join(wanted)}", ",".join(first))
-            twice = next((name for name in wanted if first.count(name) > 1), None)
-            if twice is not None:
-                raise refusal(path, at, "header", f"a row with one column {twice}", ",".join(first))
-            lines = lines[1:]
-        fields = pl.col("text").str.split_exact(",", len(order) - 1)
-        rows = lines.select(
-            "line",
-            (pl.col("text").str.count_matches(",", literal=True) + 1).alias("width"),
-            *(
-                fields.struct.field(f"field_{order.index(name)}").fill_null("").str.strip_chars(_BLANK).alias(name)
-                for name in wanted
-            ),
-        )
-        return cls(path, len(order), rows)
+        return cls(path, len(order), pl.concat(found), tuple(comments))
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -152,6 +236,15 @@ class Table:
     def checked_width(self) -> Check:
         """Return the check that a row has as many fields as it must."""
         return Check("row", f"{self.width} fields", pl.col("width") != self.width, source="width")
+
+
+def _check_header(path: Path, line: int, first: list[str], wanted: Sequence[str]) -> None:
+    missing = next((name for name in wanted if name not in first), None)
+    if missing is not None:
+        raise refusal(path, line, "header", f"a row with the columns {', '.join(wanted)}", ",".join(first))
+    twice = next((name for name in wanted if first.count(name) > 1), None)
+    if twice is not None:
+        raise refusal(path, line, "header", f"a row with one column {twice}", ",".join(first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +318,25 @@ def sift(path: Path, rows: pl.DataFrame, checks: Sequence[Check], *, strict: boo
     for i, count in bad.group_by("broken").len().iter_rows():
         counts[checks[i].reason] += count
     return marked.filter(pl.col("broken").is_null()).drop("broken"), counts
+
+
+def usable(
+    table: Table, checks: Sequence[Check], key: str, what: str, *, strict: bool
+) -> tuple[pl.DataFrame, Counter[str]]:
+    """Return the rows of a format of one row a ``what`` that pass all checks, each ``key`` once, and count the others.
+
+    Raises
+    ------
+    InvalidTrace
+        If no row is left; with ``strict``, for the first row that fails.
+    """
+    rows, skipped = sift(table.path, table.rows, checks, strict=strict)
+    twice = Check(key, "distinct", ~pl.col(key).is_first_distinct(), f"rows: duplicate {key}")
+    rows, repeated = sift(table.path, rows, [twice], strict=strict)
+    skipped.update(repeated)
+    if rows.is_empty():
+        raise nothing_usable(table, what, skipped)
+    return rows, skipped
 
 
 def nothing_usable(table: Table, what: str, skipped: Mapping[str, int]) -> InvalidTrace:

@@ -30,13 +30,14 @@ from pathlib import Path
 
 import polars as pl
 
-from slotwise.model.cluster import DEFAULT_BANDWIDTH, Cluster, Machine
+from slotwise.model.cluster import Cluster
 from slotwise.model.job import LARGEST_WORKERS
-from slotwise.units import LARGEST_AMOUNT
-from slotwise.workloads._base import Workload
+from slotwise.workloads._machines import machines
+from slotwise.workloads._recorded import Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
     Check,
+    Progress,
     Table,
     bad_name,
     bad_number,
@@ -44,9 +45,8 @@ from slotwise.workloads._rows import (
     number,
     sift,
 )
-from slotwise.workloads.models import Assumptions, Record
 
-__all__ = ["COLUMNS", "MACHINE_COLUMNS", "STATUSES", "WORKER_ROLES", "read", "read_machines"]
+__all__ = ["COLUMNS", "MACHINE_COLUMNS", "STATUSES", "WORKER_ROLES", "read_machines", "records"]
 
 COLUMNS = (
     "job_name",
@@ -75,57 +75,39 @@ _INSTANCE = ("job_name", "task_name", "inst_name")
 _LEFT_OUT = "rows: of a job left out"
 
 
-def read(
-    path: str | PathLike[str],
-    *,
-    slot_seconds: float = 600.0,
-    seed: int = 0,
-    strict: bool = False,
-    value: str = "uniform",
-    elastic: float = 2.0,
-    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH,
-) -> Workload:
+def records(path: Path, *, strict: bool = False, progress: Progress | None = None) -> Recorded:
     """Read a PAI instance table.
 
     Parameters
     ----------
-    path : str or path
+    path : Path
         The table, with or without a header, plain or gzip.
-    slot_seconds : float
-        Length of a slot, > 0.
-    seed : int
-        Of what the trace does not say, >= 0.
     strict : bool
         Whether to stop at the first malformed row instead of counting it.
-    value : str
-        ``uniform`` or ``work``, see ``slotwise.workloads.models``.
-    elastic : float
-        Most workers of a job, as a multiple of the recorded ones, >= 1.
-    bandwidth : tuple of float
-        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
+    progress : callable, optional
+        Told how many bytes have been read.
 
     Raises
     ------
     InvalidTrace
         If the file cannot be read, its header lacks a column, no job is usable, or ``strict`` and a row is
         malformed.
-    InvalidInput
-        If another argument is out of its bounds.
     """
-    assumptions = Assumptions(slot_seconds, seed, value, elastic, bandwidth)
-    path = Path(path)
-    table = Table.read(path, COLUMNS, _NEEDED, header=False)
+    table = Table.read(path, COLUMNS, _NEEDED, header=False, progress=progress)
     instances, skipped = _instances(table, strict=strict)
     jobs, left_out = _jobs(instances)
     skipped.update(left_out)
     if jobs.is_empty():
         raise nothing_usable(table, "job with a worker that ended well", skipped)
-    origin = float(jobs["first"].min())  # type: ignore[arg-type]
-    records = [
-        Record(name, first - origin, max(1.0, last - first), workers, servers)
-        for name, first, last, workers, servers in jobs.select("job_name", "first", "last", "W", "S").iter_rows()
-    ]
-    return assumptions.workload(path, "pai", records, assumed=_ASSUMED, skipped=skipped)
+    jobs = jobs.select(
+        pl.col("job_name").alias("id"),
+        pl.col("first").alias("start"),
+        (pl.col("last") - pl.col("first")).alias("seconds"),
+        pl.col("W").alias("workers"),
+        pl.col("S").alias("servers"),
+        pl.lit(0.0).alias("wait"),
+    )
+    return Recorded(path, "pai", jobs, assumed=_ASSUMED, skipped=skipped)
 
 
 _ASSUMED = {
@@ -238,19 +220,11 @@ def read_machines(path: str | PathLike[str], *, strict: bool = False) -> tuple[C
         If the file cannot be read, its header lacks a column, no row is usable, or ``strict`` and a row is
         malformed.
     """
-    path = Path(path)
-    amounts = ("cap_gpu", "cap_cpu", "cap_mem")
-    table = Table.read(path, MACHINE_COLUMNS, ("machine", *amounts), header=False)
-    checks = [table.checked_width(), bad_name("machine")]
-    checks += [bad_number(name, 0.0, LARGEST_AMOUNT) for name in amounts]
-    rows, skipped = sift(path, table.rows, checks, strict=strict)
-    twice = Check("machine", "distinct", ~pl.col("machine").is_first_distinct(), "rows: duplicate machine")
-    rows, repeated = sift(path, rows, [twice], strict=strict)
-    skipped.update(repeated)
-    if rows.is_empty():
-        raise nothing_usable(table, "machine", skipped)
-    machines = (
-        Machine(name, {"gpu": gpu, "cpu": cpu, "memory": memory})
-        for name, gpu, cpu, memory in rows.select("machine", *map(number, amounts)).iter_rows()
+    return machines(
+        Path(path),
+        MACHINE_COLUMNS,
+        "machine",
+        {"gpu": ("cap_gpu", 1.0), "cpu": ("cap_cpu", 1.0), "memory": ("cap_mem", 1.0)},
+        header=False,
+        strict=strict,
     )
-    return Cluster.of(machines), dict(sorted(skipped.items()))
