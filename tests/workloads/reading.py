@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slotwise.errors import InvalidTrace
 from slotwise.model.job import Job
 from slotwise.workloads._base import Workload
 from slotwise.workloads._recorded import Recorded
@@ -20,6 +21,16 @@ def reader(records: Callable[..., Recorded], *options: str) -> Callable[..., Wor
         return Assumptions(**given).workload(records(path, **of_reader))
 
     return read
+
+
+def found_or_one_line(records: Callable[..., Recorded], path: Path, **given: Any) -> Recorded | None:
+    """Return what is found; None where the file is refused, which must be in one line."""
+    try:
+        return records(path, **given)
+    except InvalidTrace as error:
+        message = str(error)
+    assert message.isprintable()
+    return None
 
 
 def recorded_seconds(job: Job, bandwidth: float = 625.0) -> float:

@@ -321,9 +321,11 @@ def sift(path: Path, rows: pl.DataFrame, checks: Sequence[Check], *, strict: boo
 
 
 def usable(
-    table: Table, checks: Sequence[Check], key: str, what: str, *, strict: bool
+    table: Table, checks: Sequence[Check], key: str, what: str, *, strict: bool, unusable: Sequence[Check] = ()
 ) -> tuple[pl.DataFrame, Counter[str]]:
     """Return the rows of a format of one row a ``what`` that pass all checks, each ``key`` once, and count the others.
+
+    ``unusable`` are checks of rows that follow the format and are of no use: they never stop a strict reader.
 
     Raises
     ------
@@ -331,8 +333,10 @@ def usable(
         If no row is left; with ``strict``, for the first row that fails.
     """
     rows, skipped = sift(table.path, table.rows, checks, strict=strict)
+    rows, useless = sift(table.path, rows, unusable, strict=False)
     twice = Check(key, "distinct", ~pl.col(key).is_first_distinct(), f"rows: duplicate {key}")
     rows, repeated = sift(table.path, rows, [twice], strict=strict)
+    skipped.update(useless)
     skipped.update(repeated)
     if rows.is_empty():
         raise nothing_usable(table, what, skipped)

@@ -10,7 +10,7 @@ from pathlib import Path
 from slotwise.errors import InvalidInput, InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH, Cluster
 from slotwise.units import duration
-from slotwise.workloads import gavel, pai, tiresias
+from slotwise.workloads import gavel, openb, pai, sia, swf, tiresias
 from slotwise.workloads._base import Bars, Workload, no_bars
 from slotwise.workloads._fields import shown
 from slotwise.workloads._recorded import Recorded
@@ -35,13 +35,18 @@ _READERS = {
     "pai": pai.records,
     "tiresias": tiresias.records,
     "gavel": gavel.records,
+    "sia": sia.records,
+    "swf": swf.records,
+    "openb": openb.records,
 }
-_WITH_THROUGHPUTS = ("gavel",)
+_WITH_THROUGHPUTS = ("gavel", "sia")
 
 WORKLOAD_FORMATS = (*OWN_FORMATS, *_READERS)
 """Formats of jobs."""
 
-CLUSTER_FORMATS = ("cluster-yaml", "pai-machines", "tiresias-cluster")
+_MACHINES_READERS = {"pai-machines": pai.read_machines, "openb-nodes": openb.read_machines}
+
+CLUSTER_FORMATS = ("cluster-yaml", "tiresias-cluster", *_MACHINES_READERS)
 """Formats of machines."""
 
 _JOBS_CSV = (
@@ -52,6 +57,9 @@ _HEADERS = {
     "jobs-csv": frozenset(_JOBS_CSV.split()),
     "pai": frozenset(pai.COLUMNS),
     "tiresias": frozenset(tiresias.COLUMNS),
+    "sia": frozenset(sia.COLUMNS),
+    "openb": frozenset(openb.COLUMNS),
+    "openb-nodes": frozenset(openb.NODE_COLUMNS),
     "pai-machines": frozenset(pai.MACHINE_COLUMNS),
     "tiresias-cluster": frozenset(tiresias.CLUSTER_COLUMNS),
 }
@@ -124,6 +132,9 @@ def _line_format(line: str) -> str | None:
             row = dict(zip(columns, fields, strict=True))
             numbers = (row["steps"], row["arrival"], row["needs_data"])
             return "gavel" if all(x and _number_or_empty(x) for x in numbers) else None
+    fields = line.split()
+    if len(fields) == len(swf.COLUMNS) and not line.lstrip().startswith(swf.COMMENT):
+        return "swf" if all(map(_number_or_empty, fields)) else None
     return None
 
 
@@ -210,7 +221,7 @@ def read_trace(
     bandwidth : tuple of float
         MB/s from inside a machine to across the cluster; the durations of a trace are calibrated at the last.
     throughputs : str or path, optional
-        What turns the steps of a trace into time: a table of throughputs for Gavel.
+        What turns the steps of a trace into time: a table of throughputs for Gavel, a folder of profiles for Sia.
     bars : callable, optional
         Makes the progress bars, of bytes and of jobs.
 
@@ -248,12 +259,12 @@ def read_cluster(path: str | PathLike[str], *, format: str | None = None, strict
     Parameters
     ----------
     path : str or path
-        A cluster file, a PAI machine table or a Tiresias cluster specification.
+        A file in one of ``CLUSTER_FORMATS``.
     format : str, optional
         One of ``CLUSTER_FORMATS``; recognised from the content if not given.
     strict : bool
-        Whether to stop at the first malformed row of a PAI machine table; the other formats are always
-        strict.
+        Whether to stop at the first malformed row of a table of machines (PAI, openb); the other formats are
+        always strict.
 
     Raises
     ------
@@ -271,8 +282,8 @@ def read_cluster_counted(
     """Read machines as ``read_cluster`` does, and count the rows that were skipped, by reason."""
     path = Path(path)
     chosen = _chosen(path, format, CLUSTER_FORMATS, "cluster")
-    if chosen == "pai-machines":
-        return pai.read_machines(path, strict=strict)
+    if chosen in _MACHINES_READERS:
+        return _MACHINES_READERS[chosen](path, strict=strict)
     if chosen == "tiresias-cluster":
         return tiresias.read_cluster(path), {}
     from slotwise.workloads import clusters
