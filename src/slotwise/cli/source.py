@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster
     from slotwise.workloads._base import Workload
 
-__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "load", "read_machines"]
+__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "files_of", "load", "read_machines"]
 
 GENERATED = ("paper", "google")
 OWN_FORMATS = ("jobs-yaml", "jobs-csv")  # as in workloads.traces, which is not loaded before it is needed
@@ -128,6 +128,12 @@ def load(
             f"{len(where.resources)}; use a longer --slot, a shorter --horizon or a smaller --cluster-share"
         )
     return source, where
+
+
+def files_of(*names: str | Path | None) -> list[str]:
+    """Return the files that some options name, those of a folder one by one."""
+    paths = [Path(name) for name in names if name is not None]
+    return [str(file) for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
 
 
 def read_machines(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], dict[str, int]]:

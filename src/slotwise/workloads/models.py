@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH
@@ -229,6 +230,23 @@ class Assumptions:
     def draws(self, ids: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the numbers that each job draws from its own generator: model, value, kind, urgency and target."""
         return uniforms(self.seed, np.array([zlib.crc32(name.encode()) for name in ids], dtype=np.uint32), _DRAWS)
+
+    def demands(self, recorded: Recorded) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return what one worker and one server of each job takes, as ``job`` has it: two arrays (K, RESOURCES)."""
+        jobs = recorded.jobs
+        drawn = np.minimum((self.draws(jobs["id"].to_list())[:, 0] * len(MODELS)).astype(np.int64), len(MODELS) - 1)
+        names = jobs["model"].unique().drop_nulls().to_list()
+        known = {name: MODELS.index(model) for name in names if (model := named(name)) is not None}
+        index = jobs["model"].replace_strict(known, default=None, return_dtype=pl.Int64).fill_null(pl.Series(drawn))
+        workers, servers = (
+            np.array([[getattr(model, role).get(name, 0.0) for name in RESOURCES] for model in MODELS])[
+                index.to_numpy()
+            ]
+            for role in ("worker_demand", "server_demand")
+        )
+        for i, name in enumerate(RESOURCES):
+            workers[:, i] = jobs[name].fill_null(pl.Series(workers[:, i])).to_numpy()
+        return workers, servers
 
     def job(self, record: Record) -> Job:
         """Fill in what ``record`` does not say."""
