@@ -199,6 +199,8 @@ class Table:
         found: list[pl.DataFrame] = []
         comments: list[str] = []
         for start, text in blocks(path, progress):
+            if separator == " ":
+                text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
             lines = pl.Series("text", [text]).str.split("\n").explode().to_frame().with_row_index("line", start)
             lines = lines.filter(pl.col("text").str.strip_chars() != "")
             if comment:
@@ -207,8 +209,6 @@ class Table:
                 lines = lines.filter(~is_comment)
             if lines.is_empty():
                 continue
-            if separator == " ":
-                lines = lines.with_columns(pl.col("text").str.strip_chars().str.replace_all(r"\s+", " "))
             if order is None:
                 first = [field.strip().strip(_BLANK) for field in lines["text"][0].split(separator)]
                 order = list(columns)
