@@ -44,8 +44,8 @@ def rows(format: str, count: int) -> Iterator[str]:
             else:
                 width, late = 1 << kind, int(at % 5000)
                 yield (
-                    f"{n + 1:7d} {int(at):9d} {late:6d} {int(seconds):7d} {width:4d} -1 {1000 * (n % 300)} {width} 43200 "
-                    f"-1 {1 if n % 9 else 5} {n % 50} 1 1 1 -1 -1 -1"
+                    f"{n + 1:7d} {int(at):9d} {late:6d} {int(seconds):7d} {width:4d} -1 {1000 * (n % 300)} "
+                    f"{width} 43200 -1 {1 if n % 9 else 5} {n % 50} 1 1 1 -1 -1 -1"
                 )
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import polars as pl
-
 from slotwise.model.cluster import Cluster, Machine
 from slotwise.units import LARGEST_AMOUNT
-from slotwise.workloads._rows import Table, bad_name, bad_number, number, usable
+from slotwise.workloads._rows import Layout, bad_name, bad_number, number
 
 __all__ = ["machines"]
 
@@ -53,10 +51,16 @@ def machines(
         If the file cannot be read, its header lacks a column, no row is usable, or ``strict`` and a row is malformed.
     """
     sources = [column for column, _ in amounts.values()]
-    table = Table.read(path, columns, (name, *sources), header=header)
-    checks = [table.checked_width(), bad_name(name)]
-    checks += [bad_number(column, 0.0, LARGEST_AMOUNT) for column in sources]
-    rows, skipped = usable(table, checks, name, "machine", strict=strict)
-    found = rows.select(pl.col(name), *(number(column) * unit for column, unit in amounts.values()))
-    cluster = Cluster.of(Machine(row[0], dict(zip(amounts, row[1:], strict=True))) for row in found.iter_rows())
+    layout = Layout(
+        columns=columns,
+        wanted=(name, *sources),
+        key=name,
+        what="machine",
+        checks=[bad_name(name), *(bad_number(column, 0.0, LARGEST_AMOUNT) for column in sources)],
+        values={resource: number(column) * unit for resource, (column, unit) in amounts.items()},
+        header=header,
+    )
+    table, skipped = layout.read(path, strict=strict)
+    rows = table.rows.select("key", *amounts).iter_rows()
+    cluster = Cluster.of(Machine(row[0], dict(zip(amounts, row[1:], strict=True))) for row in rows)
     return cluster, dict(sorted(skipped.items()))

@@ -7,7 +7,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -19,17 +19,18 @@ __all__ = [
     "LARGEST_SECONDS",
     "MALFORMED",
     "Check",
+    "Layout",
     "Progress",
     "Table",
     "bad_name",
     "bad_number",
+    "bad_width",
     "blocks",
     "nothing_usable",
     "number",
     "read_text",
     "refusal",
     "sift",
-    "usable",
 ]
 
 Progress = Callable[[int], None]
@@ -148,7 +149,10 @@ class Table:
     width : int
         Fields that each row must have.
     rows : DataFrame
-        ``line`` (from 1), ``width`` (fields it has) and the wanted columns as text, empty where missing.
+        ``line`` (from 1), ``row`` (from 0), ``width`` (fields it has) and the wanted columns as text, empty where
+        missing; or what ``each`` made of them.
+    count : int
+        How many rows the file has.
     comments : tuple of str
         The first thousand lines that are comments.
     """
@@ -156,6 +160,7 @@ class Table:
     path: Path
     width: int
     rows: pl.DataFrame
+    count: int
     comments: tuple[str, ...] = ()
 
     @classmethod
@@ -169,6 +174,7 @@ class Table:
         separator: str = ",",
         comment: str = "",
         progress: Progress | None = None,
+        each: Callable[[pl.DataFrame, int], pl.DataFrame] | None = None,
     ) -> Table:
         """Read a file of rows, block by block.
 
@@ -189,6 +195,8 @@ class Table:
             What a line begins with that is no row; empty: nothing does.
         progress : callable, optional
             Told how many bytes have been read.
+        each : callable, optional
+            Takes the rows of a block and the width; what it returns is kept of them.
 
         Raises
         ------
@@ -198,6 +206,7 @@ class Table:
         order: list[str] | None = None
         found: list[pl.DataFrame] = []
         comments: list[str] = []
+        count = 0
         for start, text in blocks(path, progress):
             if separator == " ":
                 text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
@@ -218,24 +227,18 @@ class Table:
             fields = pl.col("text").str.split_exact(separator, len(order) - 1)
             rows = lines.select(
                 "line",
+                (pl.int_range(pl.len(), dtype=pl.Int64) + count).alias("row"),
                 (pl.col("text").str.count_matches(separator, literal=True) + 1).alias("width"),
                 *(
                     fields.struct.field(f"field_{order.index(name)}").fill_null("").str.strip_chars(_BLANK).alias(name)
                     for name in wanted
                 ),
             )
-            found.append(rows)
+            count += len(rows)
+            found.append(rows if each is None else each(rows, len(order)))
         if order is None:
             raise InvalidTrace(f"{path}: must have at least 1 row, the file is empty")
-        return cls(path, len(order), pl.concat(found), tuple(comments))
-
-    def __len__(self) -> int:
-        """Return how many rows there are."""
-        return len(self.rows)
-
-    def checked_width(self) -> Check:
-        """Return the check that a row has as many fields as it must."""
-        return Check("row", f"{self.width} fields", pl.col("width") != self.width, source="width")
+        return cls(path, len(order), pl.concat(found), count, tuple(comments))
 
 
 def _check_header(path: Path, line: int, first: list[str], wanted: Sequence[str]) -> None:
@@ -320,27 +323,90 @@ def sift(path: Path, rows: pl.DataFrame, checks: Sequence[Check], *, strict: boo
     return marked.filter(pl.col("broken").is_null()).drop("broken"), counts
 
 
-def usable(
-    table: Table, checks: Sequence[Check], key: str, what: str, *, strict: bool, unusable: Sequence[Check] = ()
-) -> tuple[pl.DataFrame, Counter[str]]:
-    """Return the rows of a format of one row a ``what`` that pass all checks, each ``key`` once, and count the others.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A format of one row a job, or a machine.
 
-    ``unusable`` are checks of rows that follow the format and are of no use: they never stop a strict reader.
-
-    Raises
-    ------
-    InvalidTrace
-        If no row is left; with ``strict``, for the first row that fails.
+    Attributes
+    ----------
+    columns : sequence of str
+        All of its columns, in the order of a file without header.
+    wanted : sequence of str
+        Those that are needed.
+    key : str
+        Column that names what a row is of; a second row of a name is left out.
+    what : str
+        What a row is of, for errors.
+    checks : sequence of Check
+        Of rows that follow the format.
+    values : mapping of str to Expr
+        What is kept of a row, from its text.
+    unusable : sequence of Check
+        Of rows that follow the format and are of no use; they never stop a strict reader.
+    header, separator, comment
+        As ``Table.read`` has them.
+    widths : sequence of int
+        How many fields a row may have, if not as many as there are columns.
+    derived : mapping of str to Expr
+        Columns of text that checks and values see beside those of the file.
     """
-    rows, skipped = sift(table.path, table.rows, checks, strict=strict)
-    rows, useless = sift(table.path, rows, unusable, strict=False)
-    twice = Check(key, "distinct", ~pl.col(key).is_first_distinct(), f"rows: duplicate {key}")
-    rows, repeated = sift(table.path, rows, [twice], strict=strict)
-    skipped.update(useless)
-    skipped.update(repeated)
-    if rows.is_empty():
-        raise nothing_usable(table, what, skipped)
-    return rows, skipped
+
+    columns: Sequence[str]
+    wanted: Sequence[str]
+    key: str
+    what: str
+    checks: Sequence[Check]
+    values: Mapping[str, pl.Expr]
+    unusable: Sequence[Check] = ()
+    header: bool = True
+    separator: str = ","
+    comment: str = ""
+    widths: Sequence[int] = ()
+    derived: Mapping[str, pl.Expr] = field(default_factory=dict)
+
+    def read(self, path: Path, *, strict: bool, progress: Progress | None = None) -> tuple[Table, Counter[str]]:
+        """Return the values of the rows that can be used, and count the others by reason.
+
+        Only values stay in memory: the text of a block goes when the next one is read.
+
+        Raises
+        ------
+        InvalidTrace
+            If the file cannot be read, its header lacks a column, no row is left, or ``strict`` and a row fails.
+        """
+        skipped: Counter[str] = Counter()
+
+        def each(rows: pl.DataFrame, width: int) -> pl.DataFrame:
+            rows = rows.with_columns(of.alias(name) for name, of in self.derived.items())
+            rows, bad = sift(path, rows, [bad_width(self.widths or (width,)), *self.checks], strict=strict)
+            rows, useless = sift(path, rows, self.unusable, strict=False)
+            skipped.update(bad)
+            skipped.update(useless)
+            key = pl.col(self.key).alias("key")
+            return rows.select("line", key, *(value.alias(name) for name, value in self.values.items()))
+
+        table = Table.read(
+            path,
+            self.columns,
+            self.wanted,
+            header=self.header,
+            separator=self.separator,
+            comment=self.comment,
+            progress=progress,
+            each=each,
+        )
+        twice = Check(self.key, "distinct", ~pl.col("key").is_first_distinct(), f"rows: duplicate {self.key}", "key")
+        rows, repeated = sift(path, table.rows, [twice], strict=strict)
+        skipped.update(repeated)
+        if rows.is_empty():
+            raise nothing_usable(table, self.what, skipped)
+        return replace(table, rows=rows), skipped
+
+
+def bad_width(widths: Sequence[int]) -> Check:
+    """Return the check that a row has as many fields as it must."""
+    fails = ~pl.col("width").is_in(list(widths))
+    return Check("row", f"{' or '.join(map(str, widths))} fields", fails, source="width")
 
 
 def nothing_usable(table: Table, what: str, skipped: Mapping[str, int]) -> InvalidTrace:
@@ -349,5 +415,5 @@ def nothing_usable(table: Table, what: str, skipped: Mapping[str, int]) -> Inval
         f"{count} {reason[6:]}" for reason, count in sorted(skipped.items()) if count and reason[:5] == "rows:"
     )
     return InvalidTrace(
-        f"{table.path}: must have at least 1 {what}, got 0 in {len(table)} rows ({reasons or 'no row'})"
+        f"{table.path}: must have at least 1 {what}, got 0 in {table.count} rows ({reasons or 'no row'})"
     )

@@ -32,8 +32,8 @@ from slotwise.workloads._recorded import GPU_WORKERS, Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
     Check,
+    Layout,
     Progress,
-    Table,
     bad_name,
     bad_number,
     nothing_usable,
@@ -100,65 +100,34 @@ def records(
         If a file cannot be read, no row is usable, or ``strict`` and a row is malformed.
     """
     measured, gpu = (None, "") if throughputs is None else read_throughputs(Path(throughputs))
-    places = tuple(f"field {i}" for i in range(1, len(LONG_COLUMNS) + 1))
-    table = Table.read(path, places, places, header=False, separator="\t", progress=progress)
-    is_long = pl.col("width") == len(LONG_COLUMNS)
-    rows = table.rows.select(
-        "line",
-        "width",
-        pl.int_range(pl.len()).cast(pl.String).alias("id"),
-        *(
-            pl.when(is_long)
-            .then(pl.col(places[LONG_COLUMNS.index(name)]))
-            .otherwise(pl.col(places[COLUMNS.index(name)]))
-            .alias(name)
-            for name in _USED
-        ),
-    )
-    widths = (len(COLUMNS), len(LONG_COLUMNS))
-    checks = [
-        Check("row", "{} or {} fields".format(*widths), ~pl.col("width").is_in(widths), source="width"),
-        bad_name("model"),
-        bad_number("steps", 1, LARGEST_NUMBER),
-        bad_number("arrival", -LARGEST_SECONDS, LARGEST_SECONDS),
-        bad_number("gpus", 1, LARGEST_WORKERS, whole=True, optional=True),
-    ]
-    rows, skipped = sift(path, rows, checks, strict=strict)
-    uncounted = int((rows["gpus"] == "").sum())
-    longer = int((rows["width"] == len(LONG_COLUMNS)).sum())
-    rows = rows.with_columns(number("steps"), number("arrival"), number("gpus").fill_null(1.0).cast(pl.Int64))
+    table, skipped = _LAYOUT.read(path, strict=strict, progress=progress)
+    jobs = table.rows
     elsewhere = 0
     if measured is not None:
-        rows = rows.join(_speeds(rows, measured), on=("model", "gpus"), how="left", maintain_order="left")
-        rows = rows.with_columns((pl.col("steps") / pl.col("speed")).alias("seconds"))
+        jobs = jobs.join(_speeds(jobs, measured), on=("model", "workers"), how="left", maintain_order="left")
+        jobs = jobs.with_columns((pl.col("steps") / pl.col("speed")).alias("seconds"))
         unknown = Check("model", "in the table of throughputs", pl.col("speed").is_null(), "rows: model without speed")
         endless = Check("steps", "those of a shorter job", pl.col("seconds") > LARGEST_SECONDS, "rows: endless")
-        rows, without = sift(path, rows, [unknown, endless], strict=False)
+        jobs, without = sift(path, jobs, [unknown, endless], strict=False)
         skipped.update(without)
-        elsewhere = int((rows["at"] != rows["gpus"]).sum())
-    if rows.is_empty():
-        raise nothing_usable(table, "job", skipped)
-    jobs = rows.select(
-        "id",
-        pl.col("arrival").alias("start"),
-        *(["seconds"] if measured is not None else []),
-        pl.col("gpus").alias("workers"),
-        pl.col("model").str.replace(r" *\(batch size \d+\)$", ""),
-        pl.lit(1.0).alias("gpu"),
-    )
+        elsewhere = int((jobs["at"] != jobs["workers"]).sum())
+        if jobs.is_empty():
+            raise nothing_usable(table, "job", skipped)
+    uncounted, longer = int(jobs["uncounted"].sum()), int(jobs["longer"].sum())
+    jobs = jobs.with_columns(pl.col("model").str.replace(r" *\(batch size \d+\)$", ""))
     assumed = {
         **GPU_WORKERS,
         "arrival": "A job arrives in the first slot that begins when, or after, it was submitted, counted "
         "from the first submission in the trace.",
     }
     if uncounted:
-        assumed["gpus"] = f"{uncounted} of {len(rows)} jobs have no GPU count and get 1."
+        assumed["gpus"] = f"{uncounted} of {len(jobs)} jobs have no GPU count and get 1."
     if longer:
-        assumed["weight"] = f"{longer} of {len(rows)} jobs have a weight and a deadline (SLO), which are not used."
+        assumed["weight"] = f"{longer} of {len(jobs)} jobs have a weight and a deadline (SLO), which are not used."
     if measured is not None:
         assumed["duration"] = (
             f"A job lasts its steps over the steps a second of its model on {gpu} in {throughputs}, alone and with all "
-            f"GPUs in one machine; {elsewhere} of {len(rows)} jobs have a GPU count at which their model was not "
+            f"GPUs in one machine; {elsewhere} of {len(jobs)} jobs have a GPU count at which their model was not "
             "measured, and are as fast as at the most GPUs below it."
         )
     return Recorded(
@@ -166,9 +135,47 @@ def records(
     )
 
 
-def _speeds(rows: pl.DataFrame, measured: Throughputs) -> pl.DataFrame:
+_PLACES = tuple(f"field {i}" for i in range(1, len(LONG_COLUMNS) + 1))
+_IS_LONG = pl.col("width") == len(LONG_COLUMNS)
+
+
+def _field(name: str) -> pl.Expr:
+    """Return a field of a row of either form."""
+    places = (pl.col(_PLACES[form.index(name)]) for form in (LONG_COLUMNS, COLUMNS))
+    return pl.when(_IS_LONG).then(next(places)).otherwise(next(places))
+
+
+_LAYOUT = Layout(
+    columns=_PLACES,
+    wanted=_PLACES,
+    key="id",
+    what="job",
+    header=False,
+    separator="\t",
+    widths=(len(COLUMNS), len(LONG_COLUMNS)),
+    derived={"id": pl.col("row").cast(pl.String)} | {name: _field(name) for name in _USED},
+    checks=[
+        bad_name("model"),
+        bad_number("steps", 1, LARGEST_NUMBER),
+        bad_number("arrival", -LARGEST_SECONDS, LARGEST_SECONDS),
+        bad_number("gpus", 1, LARGEST_WORKERS, whole=True, optional=True),
+    ],
+    values={
+        "id": pl.col("id"),
+        "start": number("arrival"),
+        "model": pl.col("model"),
+        "steps": number("steps"),
+        "workers": number("gpus").fill_null(1.0).cast(pl.Int64),
+        "gpu": pl.lit(1.0),
+        "uncounted": pl.col("gpus") == "",
+        "longer": _IS_LONG,
+    },
+)
+
+
+def _speeds(jobs: pl.DataFrame, measured: Throughputs) -> pl.DataFrame:
     """Return the steps a second of each pair of a model and a GPU count, and the count at which they were measured."""
-    pairs = rows.select("model", "gpus").unique()
+    pairs = jobs.select("model", "workers").unique()
     found = []
     for model, gpus in pairs.iter_rows():
         counts = measured.get(model, {})

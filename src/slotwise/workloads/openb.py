@@ -26,12 +26,11 @@ from slotwise.workloads._recorded import Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
     Check,
+    Layout,
     Progress,
-    Table,
     bad_name,
     bad_number,
     number,
-    usable,
 )
 
 __all__ = ["COLUMNS", "NODE_COLUMNS", "read_machines", "records"]
@@ -55,8 +54,6 @@ COLUMNS = (
 """Columns of the list of pods."""
 
 _AMOUNTS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-_NEEDED = ("name", *_AMOUNTS, "pod_phase", "creation_time", "deletion_time", "scheduled_time")
-_PHASES = ("Running", "Succeeded")
 
 
 def records(path: Path, *, strict: bool = False, progress: Progress | None = None) -> Recorded:
@@ -76,51 +73,64 @@ def records(path: Path, *, strict: bool = False, progress: Progress | None = Non
     InvalidTrace
         If the file cannot be read, its header lacks a column, no pod is usable, or ``strict`` and a row is malformed.
     """
-    table = Table.read(path, COLUMNS, _NEEDED, header=True, progress=progress)
-    ends = ("deletion_time", "scheduled_time")
-    cpu, memory = number("cpu_milli") / 1000.0, number("memory_mib") / 1024.0
-    gpu = number("num_gpu") * number("gpu_milli") / 1000.0
-    checks = [
-        table.checked_width(),
+    table, skipped = _LAYOUT.read(path, strict=strict, progress=progress)
+    early = int((table.rows["wait"] < 0).sum())
+    return Recorded(
+        path, "openb", table.rows, _ASSUMED, skipped, odd={"jobs: scheduled before they were created": early}
+    )
+
+
+_CREATED, _BEGUN, _ENDED = (number(name) for name in ("creation_time", "scheduled_time", "deletion_time"))
+_PHASE = pl.col("pod_phase")
+_GPU = number("num_gpu") * number("gpu_milli") / 1000.0
+_CPU, _MEMORY = number("cpu_milli") / 1000.0, number("memory_mib") / 1024.0
+_NOTHING = pl.all_horizontal(amount < GRAIN for amount in (_CPU, _MEMORY, _GPU))
+
+_LAYOUT = Layout(
+    columns=COLUMNS,
+    wanted=("name", *_AMOUNTS, "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
+    key="name",
+    what="pod that ran",
+    checks=[
         bad_name("name"),
         *(bad_number(name, 0, LARGEST_AMOUNT) for name in _AMOUNTS),
         bad_number("creation_time", -LARGEST_SECONDS, LARGEST_SECONDS),
-        *(bad_number(name, -LARGEST_SECONDS, LARGEST_SECONDS, optional=True) for name in ends),
-        Check("num_gpu x gpu_milli", f"<= {1000 * LARGEST_AMOUNT:g}", gpu > LARGEST_AMOUNT, source="num_gpu"),
-    ]
-    begun, ended, phase = number("scheduled_time"), number("deletion_time"), pl.col("pod_phase")
-    nothing = pl.all_horizontal(amount < GRAIN for amount in (cpu, memory, gpu))
-    unusable = [
-        Check("pod_phase", "Running", phase == "Failed", "rows: failed"),
-        Check("pod_phase", "Running", phase == "Pending", "rows: pending"),
-        Check("pod_phase", "Running", ~phase.is_in(_PHASES), "rows: other phase"),
-        Check("scheduled_time", "given", begun.is_null(), "rows: no scheduled time"),
-        Check("deletion_time", "given", ended.is_null(), "rows: no deletion time"),
-        Check("deletion_time", ">= scheduled_time", ended < begun, "rows: end before start"),
-        Check("cpu_milli", "> 0", nothing, "rows: no demand"),
-    ]
-    rows, skipped = usable(table, checks, "name", "pod that ran", strict=strict, unusable=unusable)
-    jobs = rows.select(
-        pl.col("name").alias("id"),
-        number("creation_time").alias("start"),
-        (ended - begun).alias("seconds"),
-        pl.lit(1).alias("workers"),
-        (begun - number("creation_time")).alias("wait"),
-        gpu.alias("gpu"),
-        cpu.alias("cpu"),
-        memory.alias("memory"),
-    )
-    assumed = {
-        "arrival": "A job arrives in the first slot that begins when, or after, its pod was created, counted from the "
-        "first that is used.",
-        "duration": "A job lasts from when its pod was scheduled to when it was deleted.",
-        "workers": "A pod is a job of one worker, which takes what the pod takes. Most pods are services and not "
-        "training; how a job scales is assumed.",
-        "demand": "As recorded, a fraction of a GPU too; the types of GPU that a pod may have are not used.",
-        "speed": "Every job is all-reduce: there are no servers.",
-    }
-    early = rows.select((begun < number("creation_time")).sum()).item()
-    return Recorded(path, "openb", jobs, assumed, skipped, odd={"jobs: scheduled before they were created": early})
+        *(
+            bad_number(name, -LARGEST_SECONDS, LARGEST_SECONDS, optional=True)
+            for name in ("deletion_time", "scheduled_time")
+        ),
+        Check("num_gpu x gpu_milli", f"<= {1000 * LARGEST_AMOUNT:g}", _GPU > LARGEST_AMOUNT, source="num_gpu"),
+    ],
+    unusable=[
+        Check("pod_phase", "Running", _PHASE == "Failed", "rows: failed"),
+        Check("pod_phase", "Running", _PHASE == "Pending", "rows: pending"),
+        Check("pod_phase", "Running", ~_PHASE.is_in(("Running", "Succeeded")), "rows: other phase"),
+        Check("scheduled_time", "given", _BEGUN.is_null(), "rows: no scheduled time"),
+        Check("deletion_time", "given", _ENDED.is_null(), "rows: no deletion time"),
+        Check("deletion_time", ">= scheduled_time", _ENDED < _BEGUN, "rows: end before start"),
+        Check("cpu_milli", "> 0", _NOTHING, "rows: no demand"),
+    ],
+    values={
+        "id": pl.col("name"),
+        "start": _CREATED,
+        "seconds": _ENDED - _BEGUN,
+        "workers": pl.lit(1),
+        "wait": _BEGUN - _CREATED,
+        "gpu": _GPU,
+        "cpu": _CPU,
+        "memory": _MEMORY,
+    },
+)
+
+_ASSUMED = {
+    "arrival": "A job arrives in the first slot that begins when, or after, its pod was created, counted from the "
+    "first that is used.",
+    "duration": "A job lasts from when its pod was scheduled to when it was deleted.",
+    "workers": "A pod is a job of one worker, which takes what the pod takes. Most pods are services and not "
+    "training; how a job scales is assumed.",
+    "demand": "As recorded, a fraction of a GPU too; the types of GPU that a pod may have are not used.",
+    "speed": "Every job is all-reduce: there are no servers.",
+}
 
 
 def read_machines(path: str | PathLike[str], *, strict: bool = False) -> tuple[Cluster, dict[str, int]]:

@@ -41,6 +41,7 @@ from slotwise.workloads._rows import (
     Table,
     bad_name,
     bad_number,
+    bad_width,
     nothing_usable,
     number,
     sift,
@@ -93,8 +94,7 @@ def records(path: Path, *, strict: bool = False, progress: Progress | None = Non
         If the file cannot be read, its header lacks a column, no job is usable, or ``strict`` and a row is
         malformed.
     """
-    table = Table.read(path, COLUMNS, _NEEDED, header=False, progress=progress)
-    instances, skipped = _instances(table, strict=strict)
+    table, instances, skipped = _instances(path, strict=strict, progress=progress)
     jobs, left_out = _jobs(instances)
     skipped.update(left_out)
     if jobs.is_empty():
@@ -121,39 +121,51 @@ _ASSUMED = {
 }
 
 
-def _instances(table: Table, *, strict: bool) -> tuple[pl.DataFrame, Counter[str]]:
-    """Return one row an instance of a known role, with ``good`` and ``server``, and what was taken out."""
-    start, end = number("start_time"), number("end_time")
-    ended = pl.col("status") == STATUSES[0]
-    server, worker = pl.col("task_name") == "ps", pl.col("task_name").is_in(WORKER_ROLES)
-    checks = [
-        table.checked_width(),
-        *(bad_name(name) for name in ("job_name", "inst_name")),
-        *(bad_number(name, -LARGEST_SECONDS, LARGEST_SECONDS, optional=True) for name in ("start_time", "end_time")),
-        Check(
-            "end_time",
-            ">= start_time ({start_time})",
-            ended & (server | worker) & (end < start),
-            "rows: end before start",
-        ),
-    ]
-    rows, skipped = sift(table.path, table.rows, checks, strict=strict)
-    rows = rows.with_columns(start.alias("start"), end.alias("end"), server.alias("server"))
-    known = rows.filter(server | worker)
-    skipped["rows: other roles"] = len(rows) - len(known)
-    known = known.with_columns((ended & pl.col("start").is_not_null() & pl.col("end").is_not_null()).alias("good"))
+_START, _END = number("start_time"), number("end_time")
+_ENDED = pl.col("status") == STATUSES[0]
+_SERVER, _WORKER = pl.col("task_name") == "ps", pl.col("task_name").is_in(WORKER_ROLES)
+_CHECKS = (
+    *(bad_name(name) for name in ("job_name", "inst_name")),
+    *(bad_number(name, -LARGEST_SECONDS, LARGEST_SECONDS, optional=True) for name in ("start_time", "end_time")),
+    Check(
+        "end_time",
+        ">= start_time ({start_time})",
+        _ENDED & (_SERVER | _WORKER) & (_END < _START),
+        "rows: end before start",
+    ),
+)
+
+
+def _instances(path: Path, *, strict: bool, progress: Progress | None) -> tuple[Table, pl.DataFrame, Counter[str]]:
+    """Return the table, one row an instance of a known role, with ``good`` and ``server``, and what was taken out."""
+    skipped: Counter[str] = Counter()
+    others, broken = [], []
+
+    def each(rows: pl.DataFrame, width: int) -> pl.DataFrame:
+        fine, bad = sift(path, rows, [bad_width([width]), *_CHECKS], strict=strict)
+        skipped.update(bad)
+        known = fine.filter(_SERVER | _WORKER)
+        skipped["rows: other roles"] += len(fine) - len(known)
+        others.append(fine.filter(~(_SERVER | _WORKER)).select(pl.col("job_name").unique()))
+        named = rows.filter((pl.col("width") == width) & (pl.col("job_name") != ""))
+        broken.append(named.join(fine, on="line", how="anti").select(pl.col("job_name").unique()))
+        good = _ENDED & _START.is_not_null() & _END.is_not_null()
+        start, end, is_server = _START.alias("start"), _END.alias("end"), _SERVER.alias("server")
+        return known.select("line", *_INSTANCE, "status", start, end, is_server, good.alias("good"))
+
+    table = Table.read(path, COLUMNS, _NEEDED, header=False, progress=progress, each=each)
+    known = table.rows
     # Jobs of which every row was taken out must be counted too, so that none disappears.
-    others = rows.filter(~(server | worker)).join(known, on="job_name", how="anti")
-    named = table.rows.filter((pl.col("width") == table.width) & (pl.col("job_name") != ""))
-    broken = named.join(rows, on="job_name", how="anti")
-    skipped["jobs: no worker"] = others["job_name"].n_unique()
-    skipped["jobs: no row without a fault"] = broken["job_name"].n_unique()
+    without_worker = pl.concat(others).join(known, on="job_name", how="anti")
+    faulty = pl.concat(broken).join(pl.concat([known.select("job_name"), *others]), on="job_name", how="anti")
+    skipped["jobs: no worker"] = without_worker["job_name"].n_unique()
+    skipped["jobs: no row without a fault"] = faulty["job_name"].n_unique()
     # Good before bad, late before early: a bad attempt may have no end.
     ranked = known.sort("good", "end", "line", descending=True, nulls_last=True)
     good_first = pl.concat([ranked.filter("good"), ranked.filter(~pl.col("good")).sort("line", descending=True)])
     kept = good_first.unique(subset=_INSTANCE, keep="first").sort("line")
     skipped["rows: duplicate attempts"] = len(known) - len(kept)
-    return kept, skipped
+    return table, kept, skipped
 
 
 def _jobs(instances: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:

@@ -38,15 +38,14 @@ from slotwise.workloads._recorded import GPU_WORKERS, Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
     Check,
+    Layout,
     Progress,
-    Table,
     bad_name,
     bad_number,
     nothing_usable,
     number,
     read_text,
     sift,
-    usable,
 )
 
 __all__ = ["COLUMNS", "records"]
@@ -93,34 +92,17 @@ def records(
     folder = None if throughputs is None else Path(throughputs)
     if folder is not None and not folder.is_dir():
         raise InvalidTrace(f"{folder}: throughputs of a sia workload must be a folder of profiles, it is none")
-    table = Table.read(path, COLUMNS, COLUMNS, header=True, progress=progress)
-    checks = [
-        table.checked_width(),
-        bad_name("name"),
-        bad_name("application"),
-        bad_number("time", -LARGEST_SECONDS, LARGEST_SECONDS),
-        bad_number("num_replicas", 1, LARGEST_WORKERS, whole=True),
-        bad_number("batch_size", 1, _LARGEST_BATCH, whole=True),
-        Check("batch_size", ">= num_replicas ({num_replicas})", number("batch_size") < number("num_replicas")),
-    ]
-    rows, skipped = usable(table, checks, "name", "job", strict=strict)
+    table, skipped = _LAYOUT.read(path, strict=strict, progress=progress)
+    jobs = table.rows
     if folder is not None:
-        rows = rows.join(_durations(rows, folder), on=COLUMNS[2:], how="left", maintain_order="left")
-        unknown = Check("application", "a profile", pl.col("seconds").is_null(), "rows: application without profile")
-        endless = Check("application", "shorter", pl.col("seconds") > LARGEST_SECONDS, "rows: endless")
-        rows, without = sift(path, rows, [unknown, endless], strict=False)
+        jobs = jobs.join(_durations(jobs, folder), on=_KIND, how="left", maintain_order="left")
+        unknown = Check("model", "a profile", pl.col("seconds").is_null(), "rows: application without profile")
+        endless = Check("model", "shorter", pl.col("seconds") > LARGEST_SECONDS, "rows: endless")
+        jobs, without = sift(path, jobs, [unknown, endless], strict=False)
         skipped.update(without)
-    if rows.is_empty():
-        raise nothing_usable(table, "job", skipped)
-    jobs = rows.select(
-        pl.col("name").alias("id"),
-        number("time").alias("start"),
-        *(["seconds"] if folder is not None else []),
-        number("num_replicas").alias("workers"),
-        pl.col("application").replace(_MODELS).alias("model"),
-        number("batch_size").alias("batch"),
-        pl.lit(1.0).alias("gpu"),
-    )
+        if jobs.is_empty():
+            raise nothing_usable(table, "job", skipped)
+    jobs = jobs.with_columns(pl.col("model").replace(_MODELS))
     assumed = {
         **GPU_WORKERS,
         "batch_size": "The global batch is the recorded one.",
@@ -134,6 +116,31 @@ def records(
             "the measured placements of as many workers, interpolated where they were not measured."
         )
     return Recorded(path, "sia", jobs, assumed, skipped, without_seconds="" if folder else _WITHOUT_SECONDS)
+
+
+_LAYOUT = Layout(
+    columns=COLUMNS,
+    wanted=COLUMNS,
+    key="name",
+    what="job",
+    checks=[
+        bad_name("name"),
+        bad_name("application"),
+        bad_number("time", -LARGEST_SECONDS, LARGEST_SECONDS),
+        bad_number("num_replicas", 1, LARGEST_WORKERS, whole=True),
+        bad_number("batch_size", 1, _LARGEST_BATCH, whole=True),
+        Check("batch_size", ">= num_replicas ({num_replicas})", number("batch_size") < number("num_replicas")),
+    ],
+    values={
+        "id": pl.col("name"),
+        "start": number("time"),
+        "model": pl.col("application"),
+        "workers": number("num_replicas").cast(pl.Int64),
+        "batch": number("batch_size").cast(pl.Int64),
+        "gpu": pl.lit(1.0),
+    },
+)
+_KIND = ("model", "workers", "batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +170,14 @@ class _Profile:
         return float(iterations * np.interp(workers, counts, steps))
 
 
-def _durations(rows: pl.DataFrame, folder: Path) -> pl.DataFrame:
+def _durations(jobs: pl.DataFrame, folder: Path) -> pl.DataFrame:
     """Return the seconds of each combination of application, replicas and batch."""
-    kinds = rows.select(COLUMNS[2:]).unique(maintain_order=True)
-    profiles = {name: _profile(folder, name) for name in kinds["application"].unique(maintain_order=True)}
+    kinds = jobs.select(_KIND).unique(maintain_order=True)
+    profiles = {name: _profile(folder, name) for name in kinds["model"].unique(maintain_order=True)}
     found: list[float | None] = []
-    for name, workers, batch in kinds.select("application", *map(number, COLUMNS[3:])).iter_rows():
+    for name, workers, batch in kinds.iter_rows():
         profile = profiles[name]
-        found.append(None if profile is None else profile.seconds(int(workers), int(batch)))
+        found.append(None if profile is None else profile.seconds(workers, batch))
     return kinds.with_columns(pl.Series("seconds", found, pl.Float64))
 
 

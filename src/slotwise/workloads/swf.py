@@ -22,12 +22,11 @@ from slotwise.workloads._recorded import Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
     Check,
+    Layout,
     Progress,
-    Table,
     bad_name,
     bad_number,
     number,
-    usable,
 )
 
 __all__ = ["COLUMNS", "COMMENT", "records"]
@@ -70,8 +69,6 @@ _NEEDED = (
     "status",
 )
 _KIB_PER_GIB = 2.0**20
-_STATUS = {"0": "rows: failed", "5": "rows: cancelled"}
-_PART = ("2", "3", "4")
 _PROCESSORS = re.compile(r";\s*MaxProcs\s*:\s*([0-9]{1,9})\s*$", re.ASCII)
 
 
@@ -93,50 +90,11 @@ def records(path: Path, *, strict: bool = False, progress: Progress | None = Non
     InvalidTrace
         If the file cannot be read, no job is usable, or ``strict`` and a row is malformed.
     """
-    table = Table.read(path, COLUMNS, _NEEDED, header=False, separator=" ", comment=COMMENT, progress=progress)
-    status, unknown = pl.col("status"), -1.0
-    checks = [
-        table.checked_width(),
-        bad_name("job"),
-        bad_number("submit", -LARGEST_SECONDS, LARGEST_SECONDS),
-        *(bad_number(name, unknown, LARGEST_SECONDS) for name in ("wait", "run", "requested_time")),
-        *(bad_number(name, unknown, 1e9, whole=True) for name in ("allocated", "requested")),
-        *(bad_number(name, unknown, LARGEST_AMOUNT * _KIB_PER_GIB) for name in ("memory_used", "requested_memory")),
-        bad_number("status", unknown, 5, whole=True),
-    ]
-    read = table.rows.with_columns(status.str.replace(r"\.0*$", ""))
-    workers = _known("allocated", "requested")
-    of_status = [Check("status", "1 (completed)", status == code, reason) for code, reason in _STATUS.items()]
-    unusable = [
-        *of_status,
-        Check("status", "1 (completed)", status.is_in(_PART), "rows: part of a job"),
-        Check("run", "> 0", ~(number("run") > 0), "rows: no run time"),
-        Check("allocated", "> 0", workers.is_null(), "rows: no processors"),
-        Check(
-            "allocated",
-            f"<= {LARGEST_WORKERS}",
-            workers > LARGEST_WORKERS,
-            f"jobs: more than {LARGEST_WORKERS} workers",
-        ),
-    ]
-    rows, skipped = usable(
-        Table(path, table.width, read), checks, "job", "job that ended well", strict=strict, unusable=unusable
-    )
-    memory = _known("memory_used", "requested_memory")
-    jobs = rows.select(
-        pl.col("job").alias("id"),
-        number("submit").alias("start"),
-        number("run").alias("seconds"),
-        workers.alias("workers"),
-        pl.when(number("wait") >= 0).then(number("wait")).alias("wait"),
-        pl.lit(0.0).alias("gpu"),
-        pl.lit(1.0).alias("cpu"),
-        (memory.fill_null(0.0) / _KIB_PER_GIB).alias("memory"),
-    )
-    late = rows.select(number("requested_time") > 0, number("run") > number("requested_time")).select(
-        pl.all_horizontal(pl.all()).sum()
-    )
-    more = rows.select((number("requested") > 0) & (workers < number("requested"))).to_series().sum()
+    table, skipped = _LAYOUT.read(path, strict=strict, progress=progress)
+    jobs = table.rows
+    without_memory = jobs["memory"].null_count()
+    odd = {what: int(jobs[name].sum()) for name, what in _ODD.items()}
+    jobs = jobs.with_columns(pl.col("memory").fill_null(0.0) / _KIB_PER_GIB)
     assumed = {
         "arrival": "A job arrives in the first slot that begins when, or after, it was submitted, counted from the "
         "first submission of a job that is used.",
@@ -144,24 +102,60 @@ def records(path: Path, *, strict: bool = False, progress: Progress | None = Non
         "workers": "A worker is a processor; a job has those that it was allocated, or else requested, and may run "
         "with fewer or more.",
         "demand": "A worker takes 1 cpu, no gpu, and the memory that a processor used, or else requested; "
-        f"{rows.select(memory.is_null().sum()).item()} of {len(rows)} jobs record neither and take none.",
+        f"{without_memory} of {len(jobs)} jobs record neither and take none.",
         "speed": "Every job is all-reduce: there are no servers.",
     }
     capacity = next((int(found[1]) for line in table.comments if (found := _PROCESSORS.match(line.strip()))), 0)
-    return Recorded(
-        path,
-        "swf",
-        jobs,
-        assumed,
-        skipped,
-        odd={
-            "jobs: ran longer than they requested": int(late.item()),
-            "jobs: were allocated fewer processors than they requested": int(more),
-        },
-        capacity={"cpu": float(capacity)} if capacity else {},
-    )
+    return Recorded(path, "swf", jobs, assumed, skipped, odd, {"cpu": float(capacity)} if capacity else {})
 
 
 def _known(*names: str) -> pl.Expr:
     """Return the first of some columns that is > 0 (-1 and 0 are nothing known), null if none is."""
     return pl.coalesce(pl.when(number(name) > 0).then(number(name)) for name in names)
+
+
+_UNKNOWN = -1.0
+_WORKERS = _known("allocated", "requested")
+_STATUS = pl.col("status").str.replace(r"\.0*$", "")
+_ODD = {
+    "late": "jobs: ran longer than they requested",
+    "fewer": "jobs: were allocated fewer processors than they requested",
+}
+
+_LAYOUT = Layout(
+    columns=COLUMNS,
+    wanted=_NEEDED,
+    key="job",
+    what="job that ended well",
+    header=False,
+    separator=" ",
+    comment=COMMENT,
+    checks=[
+        bad_name("job"),
+        bad_number("submit", -LARGEST_SECONDS, LARGEST_SECONDS),
+        *(bad_number(name, _UNKNOWN, LARGEST_SECONDS) for name in ("wait", "run", "requested_time")),
+        *(bad_number(name, _UNKNOWN, 1e9, whole=True) for name in ("allocated", "requested")),
+        *(bad_number(name, _UNKNOWN, LARGEST_AMOUNT * _KIB_PER_GIB) for name in ("memory_used", "requested_memory")),
+        bad_number("status", _UNKNOWN, 5, whole=True),
+    ],
+    unusable=[
+        Check("status", "1", _STATUS == "0", "rows: failed"),
+        Check("status", "1", _STATUS == "5", "rows: cancelled"),
+        Check("status", "1", _STATUS.is_in(("2", "3", "4")), "rows: part of a job"),
+        Check("run", "> 0", ~(number("run") > 0), "rows: no run time"),
+        Check("allocated", "> 0", _WORKERS.is_null(), "rows: no processors"),
+        Check("allocated", "fewer", _WORKERS > LARGEST_WORKERS, f"jobs: more than {LARGEST_WORKERS} workers"),
+    ],
+    values={
+        "id": pl.col("job"),
+        "start": number("submit"),
+        "seconds": number("run"),
+        "workers": _WORKERS,
+        "wait": pl.when(number("wait") >= 0).then(number("wait")),
+        "gpu": pl.lit(0.0),
+        "cpu": pl.lit(1.0),
+        "memory": _known("memory_used", "requested_memory"),
+        "late": (number("requested_time") > 0) & (number("run") > number("requested_time")),
+        "fewer": (number("requested") > 0) & (number("requested") > _WORKERS),
+    },
+)

@@ -27,15 +27,16 @@ from slotwise.units import LARGEST_AMOUNT
 from slotwise.workloads._recorded import GPU_WORKERS, Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
+    Layout,
     Progress,
     Table,
     bad_name,
     bad_number,
+    bad_width,
     nothing_usable,
     number,
     refusal,
     sift,
-    usable,
 )
 
 __all__ = ["CLUSTER_COLUMNS", "COLUMNS", "MOST_MACHINES", "read_cluster", "records"]
@@ -48,8 +49,6 @@ CLUSTER_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu
 
 MOST_MACHINES = 100_000
 """Most machines of a cluster specification."""
-
-_NEEDED = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 
 
 def records(path: Path, *, strict: bool = False, progress: Progress | None = None) -> Recorded:
@@ -70,25 +69,30 @@ def records(path: Path, *, strict: bool = False, progress: Progress | None = Non
         If the file cannot be read, its header lacks a column, no row is usable, or ``strict`` and a row is
         malformed.
     """
-    table = Table.read(path, COLUMNS, _NEEDED, header=True, progress=progress)
-    checks = [
-        table.checked_width(),
+    table, skipped = _LAYOUT.read(path, strict=strict, progress=progress)
+    return Recorded(path, "tiresias", table.rows, assumed=_ASSUMED, skipped=skipped)
+
+
+_LAYOUT = Layout(
+    columns=COLUMNS,
+    wanted=("job_id", "num_gpu", "submit_time", "model_name", "duration"),
+    key="job_id",
+    what="job",
+    checks=[
         bad_name("job_id"),
         bad_number("num_gpu", 1, LARGEST_WORKERS, whole=True),
         bad_number("submit_time", -LARGEST_SECONDS, LARGEST_SECONDS),
         bad_number("duration", 0, LARGEST_SECONDS),
-    ]
-    rows, skipped = usable(table, checks, "job_id", "job", strict=strict)
-    jobs = rows.select(
-        pl.col("job_id").alias("id"),
-        pl.col("model_name").alias("model"),
-        number("submit_time").alias("start"),
-        number("duration").alias("seconds"),
-        number("num_gpu").alias("workers"),
-        pl.lit(1.0).alias("gpu"),
-    )
-    return Recorded(path, "tiresias", jobs, assumed=_ASSUMED, skipped=skipped)
-
+    ],
+    values={
+        "id": pl.col("job_id"),
+        "model": pl.col("model_name"),
+        "start": number("submit_time"),
+        "seconds": number("duration"),
+        "workers": number("num_gpu"),
+        "gpu": pl.lit(1.0),
+    },
+)
 
 _ASSUMED = {
     **GPU_WORKERS,
@@ -115,7 +119,7 @@ def read_cluster(path: str | PathLike[str]) -> Cluster:
     path = Path(path)
     table = Table.read(path, CLUSTER_COLUMNS, CLUSTER_COLUMNS, header=True)
     switches, machines, *amounts = CLUSTER_COLUMNS
-    checks = [table.checked_width()]
+    checks = [bad_width([table.width])]
     checks += [bad_number(name, 1, MOST_MACHINES, whole=True) for name in (switches, machines)]
     checks += [bad_number(name, 0, LARGEST_AMOUNT) for name in amounts]
     rows, _ = sift(path, table.rows, checks, strict=True)
