@@ -136,6 +136,21 @@ def test_bad_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list
     assert message in refused(capsys, *arguments)
 
 
+def test_machines_are_no_trace(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write("sn,cpu_milli,memory_mib,gpu,model", "n,8000,2048,0,"))
+    assert "trace must be in one of the formats pai, " in refused(capsys, "inspect", path)
+    assert "got openb-nodes" in refused(capsys, "convert", path, "-o", str(tmp_path / "out.csv"))
+
+
+def test_a_terminal_sees_how_much_is_read(
+    write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    path = write(*PAI)
+    assert main(["inspect", str(path)]) == 0
+    assert "reading: bytes" in capsys.readouterr().err
+
+
 def played(capsys: pytest.CaptureFixture[str], folder: Path, workload: Path, *options: str) -> list[dict[str, Any]]:
     """Return the events of a run."""
     events = folder / "events.jsonl"

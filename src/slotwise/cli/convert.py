@@ -46,7 +46,7 @@ def convert(
         source = traces.read_trace(
             trace,
             DEFAULT_SLOT if slot is None else slot,
-            format=chosen,
+            format=format,
             strict=strict,
             seed=seed,
             value="uniform" if value is None else value,

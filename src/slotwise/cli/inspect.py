@@ -53,7 +53,7 @@ def inspect(
             raise InvalidInput(f"--throughputs goes with a trace, got it with own jobs ({trace})")
         found = inspect_jobs(trace, traces.read_trace(trace, DEFAULT_SLOT, format=chosen), where)
     else:
-        recorded = traces.read_recorded(trace, format=chosen, strict=strict, throughputs=throughputs, bars=progress)
+        recorded = traces.read_recorded(trace, format=format, strict=strict, throughputs=throughputs, bars=progress)
         found = inspect_trace(recorded, where, seed=seed)
     report = found.as_data()
     report["assumed"] |= notes
