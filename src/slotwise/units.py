@@ -23,6 +23,7 @@ __all__ = [
     "grains",
     "quantity",
     "rate",
+    "significant",
 ]
 
 GRAIN = 1e-6
@@ -228,3 +229,8 @@ def grains(amounts: npt.ArrayLike, grain: float | npt.NDArray[np.float64] = GRAI
     """
     exact = np.asarray(amounts, dtype=np.float64)
     return np.asarray(np.maximum(np.round(exact / grain), exact > 0))
+
+
+def significant(value: float) -> float:
+    """Return a number rounded to 12 significant digits, so that a change of units and back gives the same number."""
+    return float(f"{value:.12g}")

@@ -9,7 +9,7 @@ from slotwise.errors import InvalidInput
 from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.model.utility import Sigmoid
-from slotwise.workloads.models import MODELS, VALUE_PER_WORKER_HOUR, Assumptions, Record, draw, named
+from slotwise.workloads.models import MODELS, VALUE_PER_WORKER_HOUR, Assumptions, Record, drawn_model, named
 
 
 def samples_per_second(job: Job, workers: int, bandwidth: float = 625.0) -> float:
@@ -45,11 +45,10 @@ def test_some_workers_take_a_fraction_of_a_gpu() -> None:
     assert {0.25, 0.5, 1.0} == {model.worker_demand["gpu"] for model in MODELS}
 
 
-def test_draw_is_seeded_and_reaches_every_model() -> None:
-    rng, again = np.random.default_rng(5), np.random.default_rng(5)
-    drawn = [draw(rng) for _ in range(1000)]
-    assert drawn == [draw(again) for _ in range(1000)]
-    assert set(map(id, drawn)) == set(map(id, MODELS))
+def test_every_model_is_equally_likely() -> None:
+    drawn = [drawn_model((i + 0.5) / 1700) for i in range(1700)]
+    assert all(drawn.count(model) == 100 for model in MODELS)
+    assert (drawn_model(0.0), drawn_model(1.0 - 2.0**-53)) == (MODELS[0], MODELS[-1])
 
 
 def test_named_ignores_case_and_knows_no_other() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.workloads.reading import reader, recorded_seconds
 
 from slotwise.errors import InvalidTrace
 from slotwise.model.job import Job
@@ -20,6 +21,7 @@ from slotwise.workloads._base import Workload
 from slotwise.workloads.traces import read_trace
 
 Write = Callable[..., Path]
+read = reader(pai.records)
 
 
 def row(
@@ -48,26 +50,19 @@ def jobs_accounted_for(workload: Workload) -> int:
     return len(workload.jobs) + skipped
 
 
-def recorded_seconds(job: Job) -> float:
-    assert job.requested_workers is not None
-    pair = job.speed.pairs(job.requested_workers, job.requested_workers, 1)
-    rate = job.speed.samples_per_second(*pair, job.batch_size, 625.0)
-    return float(job.workload / rate[0])
-
-
 # Roles
 
 
 @pytest.mark.parametrize("role", pai.WORKER_ROLES)
 def test_worker_roles_are_workers(write: Write, role: str) -> None:
-    (job,) = pai.read(write(row(role=role), row(role=role, instance="i2"))).jobs
+    (job,) = read(write(row(role=role), row(role=role, instance="i2"))).jobs
     assert job.requested_workers == 2
     assert isinstance(job.speed, AllReduceSpeed)
 
 
 def test_ps_is_a_server_and_the_ratio_need_not_be_whole(write: Write) -> None:
     workers = [row(instance=f"w{i}") for i in range(5)]
-    (job,) = pai.read(write(*workers, row(role="ps", instance="p1"), row(role="ps", instance="p2"))).jobs
+    (job,) = read(write(*workers, row(role="ps", instance="p1"), row(role="ps", instance="p2"))).jobs
     assert isinstance(job.speed, PaperSpeed)
     assert job.speed.workers_per_server == 2.5
     assert (job.requested_workers, servers(job)) == (5, 2)
@@ -76,28 +71,28 @@ def test_ps_is_a_server_and_the_ratio_need_not_be_whole(write: Write) -> None:
 
 @pytest.mark.parametrize("role", ["evaluator", "chief", "TensorboardTask", "PS", "Worker", ""])
 def test_other_roles_are_counted_and_left_out(write: Write, role: str) -> None:
-    workload = pai.read(write(row(), row(role=role, instance="x"), row("j2", role)))
+    workload = read(write(row(), row(role=role, instance="x"), row("j2", role)))
     assert [job.id for job in workload.jobs] == ["j1"]
     assert workload.jobs[0].requested_workers == 1
     assert workload.skipped == {"rows: other roles": 2, "jobs: no worker": 1}
 
 
 def test_job_with_servers_alone_is_left_out(write: Write) -> None:
-    workload = pai.read(write(row(), row("j2", "ps")))
+    workload = read(write(row(), row("j2", "ps")))
     assert workload.skipped == {"rows: of a job left out": 1, "jobs: no worker": 1}
 
 
 def test_duration_is_the_workers_own(write: Write) -> None:
     ps = row(role="ps", instance="p", start="10.0", end="90000.0")
     path = write(ps, row(instance="a", start="1000.0", end="1300.0"), row(instance="b", start="1050.0", end="1700.0"))
-    assert recorded_seconds(pai.read(path).jobs[0]) == pytest.approx(700.0)
+    assert recorded_seconds(read(path).jobs[0]) == pytest.approx(700.0)
 
 
 def test_servers_that_were_stopped_still_count_where_none_ended_well(write: Write) -> None:
     stopped = row(role="ps", instance="p1", status="Running", end="")
-    (job,) = pai.read(write(row(), stopped, row(role="ps", instance="p2", status="Waiting", start="", end=""))).jobs
+    (job,) = read(write(row(), stopped, row(role="ps", instance="p2", status="Waiting", start="", end=""))).jobs
     assert servers(job) == 1
-    workload = pai.read(write(row(), stopped, row(role="ps", instance="p2")))
+    workload = read(write(row(), stopped, row(role="ps", instance="p2")))
     assert servers(workload.jobs[0]) == 1
     assert workload.skipped == {"rows: running": 1}
 
@@ -119,13 +114,13 @@ def test_servers_that_were_stopped_still_count_where_none_ended_well(write: Writ
 )
 def test_only_terminated_succeeds(write: Write, status: str, start: str, end: str) -> None:
     other = row("j2", status=status, start=start, end=end)
-    workload = pai.read(write(row(), row(instance="i2", status=status, start=start, end=end), other))
+    workload = read(write(row(), row(instance="i2", status=status, start=start, end=end), other))
     assert [(job.id, job.requested_workers) for job in workload.jobs] == [("j1", 1)]
     assert workload.skipped == {f"rows: {status.lower()}": 2, "jobs: no worker that ended well": 1}
 
 
 def test_unknown_status_is_counted(write: Write) -> None:
-    assert pai.read(write(row(), row(instance="i2", status="Paused"))).skipped == {"rows: other status": 1}
+    assert read(write(row(), row(instance="i2", status="Paused"))).skipped == {"rows: other status": 1}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +136,7 @@ def test_unknown_status_is_counted(write: Write) -> None:
     ],
 )
 def test_times_that_cannot_be_are_counted(write: Write, start: str, end: str, reason: str) -> None:
-    workload = pai.read(write(row(), row(instance="i2", start=start, end=end)))
+    workload = read(write(row(), row(instance="i2", start=start, end=end)))
     assert workload.skipped == {reason: 1}
     assert workload.jobs[0].requested_workers == 1
 
@@ -151,7 +146,7 @@ def test_times_that_cannot_be_are_counted(write: Write, start: str, end: str, re
 
 def test_retries_of_an_instance_are_no_more_workers(write: Write) -> None:
     failed = [row(status="Failed", start=str(i), end="") for i in range(11)]
-    workload = pai.read(write(*failed, row(start="1000.0", end="1060.0")))
+    workload = read(write(*failed, row(start="1000.0", end="1060.0")))
     assert workload.jobs[0].requested_workers == 1
     assert recorded_seconds(workload.jobs[0]) == pytest.approx(60.0)
     assert workload.skipped == {"rows: duplicate attempts": 11}
@@ -159,7 +154,7 @@ def test_retries_of_an_instance_are_no_more_workers(write: Write) -> None:
 
 def test_an_instance_that_never_ended_well_counts_once_by_its_last_attempt(write: Write) -> None:
     tried = [row("j2", status="Failed", end=""), row("j2", status="Interrupted", start="")]
-    workload = pai.read(write(row(), *tried))
+    workload = read(write(row(), *tried))
     assert workload.skipped == {
         "jobs: no worker that ended well": 1,
         "rows: duplicate attempts": 1,
@@ -169,13 +164,13 @@ def test_an_instance_that_never_ended_well_counts_once_by_its_last_attempt(write
 
 def test_of_two_attempts_that_ended_well_the_later_counts(write: Write) -> None:
     late, early = row(start="500.0", end="600.0"), row(start="0.0", end="10.0")
-    workload = pai.read(write(late, early))
+    workload = read(write(late, early))
     assert recorded_seconds(workload.jobs[0]) == pytest.approx(100.0)
     assert workload.skipped == {"rows: duplicate attempts": 1}
 
 
 def test_one_instance_name_in_two_jobs_or_roles_is_two_instances(write: Write) -> None:
-    workload = pai.read(write(row(), row("j2"), row(role="ps")))
+    workload = read(write(row(), row("j2"), row(role="ps")))
     assert [(job.requested_workers, servers(job)) for job in workload.jobs] == [(1, 1), (1, 0)]
 
 
@@ -188,7 +183,7 @@ def test_rows_need_no_order(write: Write) -> None:
         row("early"),
         row("late", instance="i2", start="4000.0", end="4100.0"),
     ]
-    workload = pai.read(write(*rows), slot_seconds=600.0)
+    workload = read(write(*rows), slot_seconds=600.0)
     assert [(job.id, job.arrival) for job in workload.jobs] == [("early", 0), ("late", 5)]
     assert recorded_seconds(workload.jobs[1]) == pytest.approx(1600.0)
 
@@ -196,27 +191,27 @@ def test_rows_need_no_order(write: Write) -> None:
 def test_arrival_counts_from_the_first_start_rounded_up(write: Write) -> None:
     starts = {"a": 1000, "b": 1001, "c": 1600, "d": 1601}
     path = write(*(row(job, start=f"{start}.0", end="9000.0") for job, start in starts.items()))
-    assert [job.arrival for job in pai.read(path, slot_seconds=600.0).jobs] == [0, 1, 1, 2]
+    assert [job.arrival for job in read(path, slot_seconds=600.0).jobs] == [0, 1, 1, 2]
 
 
 def test_jobs_of_one_slot_stay_in_the_order_of_the_file(write: Write) -> None:
     names = ["z", "a", "m", "b"]
-    workload = pai.read(write(row("first", start="0.0"), *(row(name, start="5.0") for name in names)))
+    workload = read(write(row("first", start="0.0"), *(row(name, start="5.0") for name in names)))
     assert [job.id for job in workload.jobs] == ["first", *names]
 
 
 def test_horizon_covers_every_recorded_duration(write: Write) -> None:
-    workload = pai.read(write(row(start="0.0", end="60.0"), row("j2", start="700.0", end="1901.0")), slot_seconds=600.0)
+    workload = read(write(row(start="0.0", end="60.0"), row("j2", start="700.0", end="1901.0")), slot_seconds=600.0)
     assert workload.horizon == 2 + 3
 
 
 def test_zero_seconds_count_as_one(write: Write) -> None:
-    assert recorded_seconds(pai.read(write(row(end="1000.0"))).jobs[0]) == pytest.approx(1.0)
+    assert recorded_seconds(read(write(row(end="1000.0"))).jobs[0]) == pytest.approx(1.0)
 
 
 def test_a_time_stamp_out_of_place_is_named(write: Write) -> None:
     with pytest.raises(InvalidTrace, match="trace must span at most 10000000 slots of 1 s, got 9999"):
-        pai.read(write(row(start="0.0", end="10.0"), row("j2", start="9999999000", end="9999999999")), slot_seconds=1.0)
+        read(write(row(start="0.0", end="10.0"), row("j2", start="9999999000", end="9999999999")), slot_seconds=1.0)
 
 
 # Form of the file
@@ -226,7 +221,7 @@ HEADER = ",".join(pai.COLUMNS)
 
 def test_header_blank_lines_crlf_mark_and_missing_newline_make_no_difference(write: Write) -> None:
     rows = [row(), row(instance="i2"), row("j2", start="9000.0", end="9900.0")]
-    plain = pai.read(write(*rows)).jobs
+    plain = read(write(*rows)).jobs
     for lines, end in (
         ([HEADER, *rows], "\n"),
         (["", *rows, "", "  "], "\n"),
@@ -237,33 +232,33 @@ def test_header_blank_lines_crlf_mark_and_missing_newline_make_no_difference(wri
         (["\n".join(rows)], ""),
         ([line.replace(",", " , ") for line in rows], "\n"),
     ):
-        workload = pai.read(write(*lines, end=end))
+        workload = read(write(*lines, end=end))
         assert (workload.jobs, workload.skipped) == (plain, {})
 
 
 def test_columns_of_a_header_may_be_in_any_order(write: Write) -> None:
     names = (*reversed(pai.COLUMNS), "note")
     cells = dict(zip(pai.COLUMNS, row().split(","), strict=True)) | {"note": "x"}
-    (job,) = pai.read(write(",".join(names), ",".join(cells[name] for name in names))).jobs
+    (job,) = read(write(",".join(names), ",".join(cells[name] for name in names))).jobs
     assert (job.id, job.requested_workers) == ("j1", 1)
 
 
 def test_gzip_is_read(write: Write) -> None:
-    assert len(pai.read(write(gzip.compress(row().encode()))).jobs) == 1
+    assert len(read(write(gzip.compress(row().encode()))).jobs) == 1
 
 
 def test_unreadable_hash_characters_are_part_of_the_name(write: Write) -> None:
-    assert [job.id for job in pai.read(write(row("a?b"), row("a??"))).jobs] == ["a?b", "a??"]
+    assert [job.id for job in read(write(row("a?b"), row("a??"))).jobs] == ["a?b", "a??"]
 
 
 def test_bad_header_is_named(write: Write) -> None:
     header = HEADER.replace("end_time", "endtime")
     with pytest.raises(InvalidTrace, match=r":1: header must be a row with the columns .*end_time, got 'job_name"):
-        pai.read(write(header, row()))
+        read(write(header, row()))
 
 
 def test_malformed_rows_are_skipped_and_counted(write: Write) -> None:
-    workload = pai.read(write(row(), row() + ",more", "a,b", row(job=""), row(instance=""), row(job="a\tb")))
+    workload = read(write(row(), row() + ",more", "a,b", row(job=""), row(instance=""), row(job="a\tb")))
     assert len(workload.jobs) == 1
     assert workload.skipped == {"rows: malformed": 5, "jobs: no row without a fault": 1}
 
@@ -280,43 +275,43 @@ def test_malformed_rows_are_skipped_and_counted(write: Write) -> None:
 def test_strict_stops_at_the_first_malformed_row(write: Write, bad: str, message: str) -> None:
     path = write(HEADER, row(), "", bad, "worse")
     with pytest.raises(InvalidTrace, match=message) as caught:
-        pai.read(path, strict=True)
+        read(path, strict=True)
     assert str(caught.value).startswith(f"{path}:4: ")
-    assert len(pai.read(path).jobs) == 1
+    assert len(read(path).jobs) == 1
 
 
 def test_strict_accepts_what_is_not_malformed(write: Write) -> None:
     rows = [row(), row(role="chief"), row("j2", status="Waiting", start="", end=""), row("j3", status="Failed", end="")]
-    assert len(pai.read(write(*rows), strict=True).jobs) == 1
+    assert len(read(write(*rows), strict=True).jobs) == 1
 
 
 def test_no_usable_row_is_an_error_with_the_reasons(write: Write) -> None:
     path = write(row(status="Failed"), row(role="chief"), row(role="chief", instance="i2"))
     with pytest.raises(InvalidTrace, match=r"got 0 in 3 rows \(1 failed, 2 other roles\)"):
-        pai.read(path)
+        read(path)
     with pytest.raises(InvalidTrace, match=r"got 0 in 0 rows \(no row\)"):
-        pai.read(write(HEADER))
+        read(write(HEADER))
 
 
 # What the trace does not say
 
 
 def test_everything_assumed_is_a_sentence(write: Write) -> None:
-    assumed = pai.read(write(row())).assumed
+    assumed = read(write(row())).assumed
     assert {"model", "demand", "batch_size", "workload", "arrival", "servers", "value", "urgency"} <= set(assumed)
     assert all(text.endswith(".") for text in assumed.values())
 
 
 def test_the_same_seed_gives_the_same_workload(write: Write) -> None:
     path = write(*(row(f"j{i}") for i in range(30)))
-    assert pai.read(path, seed=1).digest == pai.read(path, seed=1).digest
-    assert pai.read(path, seed=1).digest != pai.read(path, seed=2).digest
+    assert read(path, seed=1).digest == read(path, seed=1).digest
+    assert read(path, seed=1).digest != read(path, seed=2).digest
 
 
 def test_a_prefix_gives_the_same_jobs(write: Write) -> None:
     rows = [row(f"j{i}", start=f"{1000 + 97 * (i % 13)}.0", end="9000.0") for i in range(40)]
-    whole = {job.id: job for job in pai.read(write(*rows)).jobs}
-    for job in pai.read(write(*rows[:15])).jobs:
+    whole = {job.id: job for job in read(write(*rows)).jobs}
+    for job in read(write(*rows[:15])).jobs:
         assert whole[job.id] == job
 
 
@@ -361,7 +356,7 @@ def test_every_row_and_job_is_accounted_for(lines: list[str], tmp_path_factory: 
     text = "\n".join(lines)
     path.write_bytes(text.encode("utf-8", "ignore"))
     try:
-        workload = pai.read(path)
+        workload = read(path)
     except InvalidTrace as error:
         lines_of_error = str(error).split("\n")
         assert len(lines_of_error) == 1
@@ -378,9 +373,9 @@ def test_every_row_and_job_is_accounted_for(lines: list[str], tmp_path_factory: 
 def test_any_bytes_give_jobs_or_one_error(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "bytes"
     path.write_bytes(data)
-    for reader in (pai.read, pai.read_machines):
+    for read_any in (read, pai.read_machines):
         with pytest.raises(InvalidTrace) as caught:
-            reader(path)
+            read_any(path)
         assert "\n" not in str(caught.value)
 
 
@@ -429,7 +424,7 @@ def plain_count(path: Path) -> tuple[int, Counter[str], dict[str, tuple[int, flo
 def test_real_table(traces: Path) -> None:
     path = traces / "pai2020" / "pai_instance_table.part.csv"
     total, statuses, spans = plain_count(path)
-    workload = pai.read(path, slot_seconds=60.0, strict=True)
+    workload = read(path, slot_seconds=60.0, strict=True)
     assert rows_accounted_for(workload) == total
     assert jobs_accounted_for(workload) == 2613
     assert workload.skipped["rows: waiting"] <= statuses["Waiting"]
@@ -449,7 +444,7 @@ def test_real_table(traces: Path) -> None:
 def test_real_table_at_its_recorded_counts_takes_the_recorded_slots(traces: Path) -> None:
     path = traces / "pai2020" / "pai_instance_table.part.csv"
     _, _, spans = plain_count(path)
-    for job in pai.read(path, slot_seconds=60.0).jobs:
+    for job in read(path, slot_seconds=60.0).jobs:
         configurations = job.configurations({"machine": 6250.0, "cluster": 625.0}, 60.0)
         count, start, end = spans[job.id]
         samples = configurations.samples[-1, np.searchsorted(configurations.workers, count)]
@@ -466,7 +461,7 @@ def test_real_machines(traces: Path) -> None:
 def test_real_load_is_high_on_a_hundredth_of_the_machines(traces: Path) -> None:
     machines, _ = pai.read_machines(traces / "pai2020" / "pai_machine_spec.csv")
     share = machines.share(0.01)
-    workload = pai.read(traces / "pai2020" / "pai_instance_table.part.csv", slot_seconds=600.0)
+    workload = read(traces / "pai2020" / "pai_instance_table.part.csv", slot_seconds=600.0)
     use = np.zeros((workload.horizon + 1, 3))
     for job in workload.jobs:
         demand = (job.requested_workers or 0) * share.vector(job.worker_demand)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.workloads.reading import reader, recorded_seconds
 
 from slotwise.errors import InvalidTrace
 from slotwise.model.job import Job
@@ -16,6 +17,7 @@ from slotwise.workloads import tiresias
 from slotwise.workloads._base import Workload
 
 Write = Callable[..., Path]
+read = reader(tiresias.records)
 HEADER = ",".join(tiresias.COLUMNS)
 CLUSTER_HEADER = ",".join(tiresias.CLUSTER_COLUMNS)
 
@@ -24,20 +26,13 @@ def row(job: str = "1", gpus: str = "2", submit: str = "0", model: str = "vgg19"
     return ",".join((job, gpus, submit, "500", model, duration, "7"))
 
 
-def recorded_seconds(job: Job) -> float:
-    assert job.requested_workers is not None
-    pair = job.speed.pairs(job.requested_workers, job.requested_workers, 1)
-    rate = job.speed.samples_per_second(*pair, job.batch_size, 625.0)
-    return float(job.workload / rate[0])
-
-
 def gradient_mb(job: Job) -> float:
     assert isinstance(job.speed, AllReduceSpeed)
     return job.speed.gradient_mb
 
 
 def test_a_job_has_one_gpu_a_worker_and_no_servers(write: Write) -> None:
-    (job,) = tiresias.read(write(HEADER, row(gpus="4"))).jobs
+    (job,) = read(write(HEADER, row(gpus="4"))).jobs
     assert (job.min_workers, job.requested_workers, job.max_workers) == (1, 4, 8)
     assert job.worker_demand["gpu"] == 1.0
     assert isinstance(job.speed, AllReduceSpeed)
@@ -46,12 +41,12 @@ def test_a_job_has_one_gpu_a_worker_and_no_servers(write: Write) -> None:
 
 def test_interval_is_the_gap_to_the_next_job_and_moves_nothing(write: Write) -> None:
     rows = ["a,1,0,10,vgg16,60,120", "b,1,120,10,vgg16,60,600", "c,1,720,10,vgg16,60,9"]
-    workload = tiresias.read(write(HEADER, *rows), slot_seconds=60.0)
+    workload = read(write(HEADER, *rows), slot_seconds=60.0)
     assert [(job.id, job.arrival) for job in workload.jobs] == [("a", 0), ("b", 2), ("c", 12)]
 
 
 def test_arrival_counts_from_the_first_submission_in_any_order(write: Write) -> None:
-    workload = tiresias.read(write(HEADER, row("a", submit="661"), row("b", submit="600")), slot_seconds=60.0)
+    workload = read(write(HEADER, row("a", submit="661"), row("b", submit="600")), slot_seconds=60.0)
     assert [(job.id, job.arrival) for job in workload.jobs] == [("b", 0), ("a", 2)]
     assert workload.horizon == 2 + 2
 
@@ -59,16 +54,14 @@ def test_arrival_counts_from_the_first_submission_in_any_order(write: Write) -> 
 def test_columns_are_found_by_name(write: Write) -> None:
     names = ("extra", *reversed(tiresias.COLUMNS))
     cells = dict(zip(tiresias.COLUMNS, row().split(","), strict=True)) | {"extra": "x"}
-    (job,) = tiresias.read(write(",".join(names), ",".join(cells[name] for name in names))).jobs
+    (job,) = read(write(",".join(names), ",".join(cells[name] for name in names))).jobs
     assert (job.id, job.requested_workers) == ("1", 2)
     slim = "job_id,num_gpu,submit_time,model_name,duration"
-    assert len(tiresias.read(write(slim, "1,2,0,vgg19,90")).jobs) == 1
+    assert len(read(write(slim, "1,2,0,vgg19,90")).jobs) == 1
 
 
 def test_known_models_have_their_size_and_others_are_drawn_and_counted(write: Write) -> None:
-    workload = tiresias.read(
-        write(HEADER, row("a", model="vgg19"), row("b", model="resnet50"), row("c", model="my-net"))
-    )
+    workload = read(write(HEADER, row("a", model="vgg19"), row("b", model="resnet50"), row("c", model="my-net")))
     assert [gradient_mb(job) for job in workload.jobs[:2]] == [547.1, 80.6]
     assert "1 of 3 jobs name none of them" in workload.assumed["model"]
     assert all(job.worker_demand["gpu"] == 1.0 for job in workload.jobs)
@@ -76,13 +69,13 @@ def test_known_models_have_their_size_and_others_are_drawn_and_counted(write: Wr
 
 def test_form_of_the_file_makes_no_difference(write: Write) -> None:
     rows = [row("a"), row("b", submit="900")]
-    plain = tiresias.read(write(HEADER, *rows)).jobs
+    plain = read(write(HEADER, *rows)).jobs
     for lines, end in (
         (["\ufeff" + HEADER, *rows], "\r\n"),
         (["", HEADER, "", *rows, " "], "\n"),
         (["\n".join([HEADER, *rows])], ""),
     ):
-        assert tiresias.read(write(*lines, end=end)).jobs == plain
+        assert read(write(*lines, end=end)).jobs == plain
 
 
 @pytest.mark.parametrize(
@@ -100,41 +93,41 @@ def test_form_of_the_file_makes_no_difference(write: Write) -> None:
 )
 def test_malformed_rows_are_counted_or_stop_a_strict_reader(write: Write, bad: str, field: str) -> None:
     path = write(HEADER, row("a"), bad)
-    workload = tiresias.read(path)
+    workload = read(path)
     assert (len(workload.jobs), workload.skipped) == (1, {"rows: malformed": 1})
     with pytest.raises(InvalidTrace, match=f":3: {field}"):
-        tiresias.read(path, strict=True)
+        read(path, strict=True)
 
 
 def test_a_second_row_of_a_job_is_counted(write: Write) -> None:
     path = write(HEADER, row("a"), row("a", gpus="8"))
-    workload = tiresias.read(path)
+    workload = read(path)
     assert [job.requested_workers for job in workload.jobs] == [2]
     assert workload.skipped == {"rows: duplicate job_id": 1}
     with pytest.raises(InvalidTrace, match=":3: job_id must be distinct, got 'a'"):
-        tiresias.read(path, strict=True)
+        read(path, strict=True)
 
 
 def test_bad_header_and_no_usable_row_are_errors(write: Write) -> None:
     with pytest.raises(InvalidTrace, match=":1: header must be a row with the columns job_id, num_gpu"):
-        tiresias.read(write(HEADER.replace("num_gpu", "gpus"), row()))
+        read(write(HEADER.replace("num_gpu", "gpus"), row()))
     with pytest.raises(InvalidTrace, match=":1: header must be a row with one column duration"):
-        tiresias.read(write(HEADER.replace("interval", "duration"), row()))
+        read(write(HEADER.replace("interval", "duration"), row()))
     with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 1 rows \(1 malformed\)"):
-        tiresias.read(write(HEADER, row(gpus="x")))
+        read(write(HEADER, row(gpus="x")))
     with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 0 rows \(no row\)"):
-        tiresias.read(write(HEADER))
+        read(write(HEADER))
 
 
 def test_seed_and_prefix(write: Write) -> None:
     rows = [row(f"j{i}", submit=str(30 * i), model="unheard-of") for i in range(20)]
 
-    def read(count: int, seed: int = 0) -> Workload:
-        return tiresias.read(write(HEADER, *rows[:count]), seed=seed)
+    def first(count: int, seed: int = 0) -> Workload:
+        return read(write(HEADER, *rows[:count]), seed=seed)
 
-    assert read(20).digest == read(20).digest
-    assert read(20).digest != read(20, seed=1).digest
-    assert read(8).jobs == read(20).jobs[:8]
+    assert first(20).digest == first(20).digest
+    assert first(20).digest != first(20, seed=1).digest
+    assert first(8).jobs == first(20).jobs[:8]
 
 
 CELLS = st.sampled_from(["", "1", "2", "x", "-1", "1e99", "nan", "2.5", "vgg19", "é", '"a"', "10000"])
@@ -146,7 +139,7 @@ def test_every_row_is_accounted_for(rows: list[list[str]], tmp_path_factory: pyt
     path = tmp_path_factory.getbasetemp() / "fuzzed"
     path.write_text("\n".join([HEADER, *map(",".join, rows)]), encoding="utf-8")
     try:
-        workload = tiresias.read(path)
+        workload = read(path)
     except InvalidTrace as error:
         lines_of_error = str(error).split("\n")
         assert len(lines_of_error) == 1
@@ -181,7 +174,7 @@ def test_real_trace(traces: Path) -> None:
     path = traces / "tiresias" / "60_job.csv"
     with path.open(encoding="utf-8", newline="") as file:
         rows = {cells["job_id"]: cells for cells in csv.DictReader(file)}
-    workload = tiresias.read(path, slot_seconds=60.0, strict=True)
+    workload = read(path, slot_seconds=60.0, strict=True)
     assert len(workload.jobs) == len(rows) == 60
     assert workload.skipped == {}
     assert "6 of 60 jobs name none of them" in workload.assumed["model"]  # googlenet has no published tensor sizes

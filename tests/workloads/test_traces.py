@@ -24,6 +24,10 @@ PAI = "j,worker,i,w,g,Terminated,5.0,65.0,m"
 PAI_HEADER = "job_name,task_name,inst_name,worker_name,inst_id,status,start_time,end_time,machine"
 TIRESIAS_HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
 MACHINES_HEADER = "machine,gpu_type,cap_cpu,cap_mem,cap_gpu"
+NODES_HEADER = "sn,cpu_milli,memory_mib,gpu,model"
+PODS_HEADER = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+)
 SPEC_HEADER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node"
 JOBS_CSV = """\
 name,epochs,samples,batchSize,gradientMB,secondsPerSample,worker.gpu
@@ -43,6 +47,9 @@ spec:
   worker: {resources: {gpu: 1}}
   utility: {kind: sigmoid, value: 80, urgencyPerHour: 0.5, target: 6h}
 """
+GAVEL = "ResNet-50 (batch size 64)\tpython3 main.py\t--steps\t1\t600\t5.5\t2"
+GAVEL_LONG = "A3C\tpython3 main.py\trl\t--steps\t0\t600\t2\t1.0\t-1\t5.5"
+THROUGHPUTS = """{"v100": {"('ResNet-50 (batch size 64)', 1)": {"null": 4.0}}}"""
 CLUSTER_YAML = """\
 apiVersion: slotwise/v1
 kind: Cluster
@@ -53,6 +60,11 @@ spec:
 EXAMPLES = {
     "pai": PAI,
     "tiresias": f"{TIRESIAS_HEADER}\n1,2,0,500,vgg19,90,7",
+    "gavel": GAVEL,
+    "sia": "name,time,application,num_replicas,batch_size\na,5,bert,2,12",
+    "swf": "; MaxProcs: 8\n1 0 0 10 4 -1 -1 4 20 -1 1 3 1 -1 1 -1 -1 -1",
+    "openb": f"{PODS_HEADER}\np,1000,2048,1,500,T4,LS,Running,0,90,5",
+    "openb-nodes": f"{NODES_HEADER}\nn,64000,262144,2,T4",
     "pai-machines": "a,T4,96,512,2",
     "tiresias-cluster": f"{SPEC_HEADER}\n1,2,4,40,256",
     "jobs-csv": JOBS_CSV,
@@ -71,6 +83,12 @@ EXAMPLES = {
         (f"broken\n\n{PAI}\n{PAI}", "pai"),
         ("job_name,inst_id,user,status,start_time,end_time", "pai"),
         ("duration,num_gpu,job_id", "tiresias"),
+        ("; Version: 2\n;\n 1   0 0 10 4 9.5 -1 4 20 -1 1 3 1 -1 1 -1 -1 -1 ", "swf"),
+        ("name,cpu_milli,memory_mib,num_gpu", "openb"),
+        ("model,gpu,memory_mib,cpu_milli,sn", "openb-nodes"),
+        ("batch_size,num_replicas,application,time,name", "sia"),
+        (GAVEL_LONG, "gavel"),
+        (GAVEL.removesuffix("2"), "gavel"),
         (f"{MACHINES_HEADER}\na,T4,96,512,2", "pai-machines"),
         ("a,CPU,96,512,0\nb,T4,x,512,2", "pai-machines"),
         ('"batchSize", "secondsPerSample"\n1,2', "jobs-csv"),
@@ -91,9 +109,9 @@ def test_format_is_seen_from_the_content(write: Write, text: str, format: str) -
     [
         "hello",
         "a,b,c",
-        "a\tb\tc\t1\t2\t3\t4",
+        "a\tb\tc\t1\tmany\t3\t4",
         "; swf\n1 0 0 10 4 -1 -1",
-        "name,cpu_milli,memory_mib,num_gpu",
+        "1 0 0 10 4 -1 -1 4 20 -1 1 3 1 -1 1 -1 -1 many",
         "1,2,3,4,5",
         "{}",
         "# kind: Cluster",
@@ -108,8 +126,14 @@ def test_other_content_is_one_line_of_error(write: Write, text: str) -> None:
 @pytest.mark.parametrize("format", WORKLOAD_FORMATS)
 def test_workloads_are_read_by_the_reader_of_their_format(write: Write, format: str) -> None:
     path = write(EXAMPLES[format])
+    throughputs = write(THROUGHPUTS, name="throughputs") if format == "gavel" else None
+    if format == "sia":
+        throughputs = path.with_name("profiles")
+        (throughputs / "bert").mkdir(parents=True)
+        (throughputs / "bert" / "validation-12.csv").write_text("progress,iteration,metric\n7,7387,86\n")
+        (throughputs / "bert" / "placements.csv").write_text("placement,local_bsz,step_time,sync_time\n2,6,0.5,0.1\n")
     for named in (None, format):
-        workload = read_trace(path, slot="1min", format=named)
+        workload = read_trace(path, slot="1min", format=named, throughputs=throughputs)
         assert workload.format == format
         assert workload.slot_seconds == 60.0
         assert len(workload.jobs) == 1
@@ -158,8 +182,8 @@ def test_a_cluster_is_no_workload_and_the_reverse(write: Write) -> None:
 
 
 def test_unknown_format_is_an_error(write: Write) -> None:
-    with pytest.raises(InvalidTrace, match=r"format must be one of jobs-yaml, .*, got 'swf'"):
-        read_trace(write(PAI), format="swf")
+    with pytest.raises(InvalidTrace, match=r"format must be one of jobs-yaml, .*, got 'sge'"):
+        read_trace(write(PAI), format="sge")
     with pytest.raises(InvalidTrace, match=r"format must be one of cluster-yaml, .*, got 'pai'"):
         read_cluster(write(PAI), format="pai")
 
@@ -221,14 +245,36 @@ def test_real_files_are_recognised(traces: Path) -> None:
         "pai2020/pai_instance_table.part.csv": "pai",
         "pai2020/pai_machine_spec.csv": "pai-machines",
         "tiresias/60_job.csv": "tiresias",
+        "gavel/0e4a51.trace": "gavel",
+        "gavel/103959.trace": "gavel",
+        "sia/workloads_philly/workload-1.csv": "sia",
+        "swf/accasim_workload.swf": "swf",
+        "openb2023/openb_pod_list_default.csv": "openb",
+        "openb2023/openb_node_list_all_node.csv": "openb-nodes",
         "tiresias/cluster_spec.csv": "tiresias-cluster",
     }
     assert {name: recognise(traces / name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    "name", ["swf/accasim_workload.swf", "openb2023/openb_node_list_all_node.csv", "dl2/config_speed.txt"]
-)
+@pytest.mark.parametrize("name", ["dl2/config_speed.txt", "gavel/simulation_throughputs.json", "dl2/model_table.json"])
 def test_real_files_of_other_formats_are_not(traces: Path, name: str) -> None:
     with pytest.raises(InvalidTrace, match="content must be in a known format"):
         recognise(traces / name)
+
+
+def test_a_file_of_many_blocks_is_read_as_one(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [PAI.replace("j,", f"job-{i},", 1) for i in range(50)]
+    path = write("\ufeff" + PAI_HEADER, *rows, "", "broken", *rows[:2], end="\r\n")
+    packed = write(gzip.compress(path.read_bytes()), name="packed")
+    whole = read_trace(path)
+    with pytest.raises(InvalidTrace, match=":53: row must be 9 fields, got 1"):
+        read_trace(path, strict=True)
+    for size in (7, 64, 500):
+        monkeypatch.setattr("slotwise.workloads._rows._BLOCK", size)
+        for file in (path, packed):
+            again = read_trace(file, format="pai")
+            assert (again.jobs, again.skipped) == (whole.jobs, whole.skipped)
+        with pytest.raises(InvalidTrace, match=":53: row must be 9 fields, got 1"):
+            read_trace(path, format="pai", strict=True)
+        with pytest.raises(InvalidTrace, match=":56: must be UTF-8 text, got byte 0xff"):
+            read_trace(write(path.read_bytes(), b"a\xff", name="bad").rename(path.with_name("c")), format="pai")

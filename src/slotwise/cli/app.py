@@ -12,8 +12,10 @@ import typer
 
 from slotwise.cli.bound import bound
 from slotwise.cli.compare import compare
+from slotwise.cli.convert import convert
 from slotwise.cli.explain import explain
 from slotwise.cli.fit import fit
+from slotwise.cli.inspect import inspect
 from slotwise.cli.policies import policies
 from slotwise.cli.quote import quote
 from slotwise.cli.reproduce import reproduce
@@ -57,6 +59,8 @@ app.command()(reproduce)
 app.command()(bound)
 app.command()(quote)
 app.command()(fit)
+app.command()(inspect)
+app.command()(convert)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -53,13 +53,26 @@ def bound(
     elastic: options.Elastic = None,
     format: options.Format = None,
     strict: options.Strict = False,
+    throughputs: options.Throughputs = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compute what any scheduler could earn at most; Ctrl-C stops with the best bound so far."""
     if seconds is not None and not seconds > 0:
         raise InvalidInput(f"--seconds must be > 0, got {seconds:g}")
     source, where = load(
-        workload, cluster, cluster_share, machines, jobs, horizon, slot, seed, value, elastic, format, strict
+        workload,
+        cluster,
+        cluster_share,
+        machines,
+        jobs,
+        horizon,
+        slot,
+        seed,
+        value,
+        elastic,
+        format,
+        strict,
+        throughputs,
     )
     from slotwise.optim.bound import Relaxed
 

@@ -47,6 +47,7 @@ def compare(
     elastic: options.Elastic = None,
     format: options.Format = None,
     strict: options.Strict = False,
+    throughputs: options.Throughputs = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for tables and events; the same command with the same folder goes on."),
@@ -76,7 +77,19 @@ def compare(
 
     def source(number: int) -> Workload:
         found, where = load(
-            workload, cluster, cluster_share, machines, jobs, horizon, slot, number, value, elastic, format, strict
+            workload,
+            cluster,
+            cluster_share,
+            machines,
+            jobs,
+            horizon,
+            slot,
+            number,
+            value,
+            elastic,
+            format,
+            strict,
+            throughputs,
         )
         return replace(found, cluster=where)
 
@@ -111,6 +124,7 @@ def compare(
         "elastic": elastic,
         "format": format,
         "strict": strict,
+        **_named("throughputs", throughputs),
     }
     sources = {name: catalogue.source_of(name) for name in names}
     wanted = [(name, number) for number in range(seed, seed + seeds) for name in names]

@@ -61,7 +61,7 @@ def explain(
     if seed not in seeds:
         raise InvalidInput(f"--seed must be one of those of {policy} in {str(run)!r} ({_few(seeds)}), got {seed}")
     row = made[policy, seed]
-    for option in ("workload", "cluster"):
+    for option in ("workload", "cluster", "throughputs"):
         _same(option, given)
     source, where = load(
         given["workload"],
@@ -76,6 +76,7 @@ def explain(
         given["elastic"],
         given["format"],
         given["strict"],
+        given.get("throughputs"),
     )
     if source.digest != row["workload_digest"]:
         raise InvalidInput(

@@ -11,7 +11,7 @@ from slotwise.cli.source import DEFAULT_HORIZON, DEFAULT_JOBS, DEFAULT_MACHINES,
 WorkloadName = Annotated[
     str,
     typer.Option(
-        "--workload", help="paper, google, or a file: own jobs (YAML, CSV), a PAI instance table, a Tiresias trace."
+        "--workload", help="paper, google, or a file: own jobs (YAML, CSV) or a trace (see docs/workloads.md)."
     ),
 ]
 ClusterName = Annotated[
@@ -60,6 +60,13 @@ Elastic = Annotated[
     typer.Option("--elastic", help="Most workers of a trace's job, as a multiple of the recorded ones (2)."),
 ]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the workload file, if not to be recognised.")]
+Throughputs = Annotated[
+    str | None,
+    typer.Option(
+        "--throughputs",
+        help="What turns the steps of a trace into time: a JSON table of steps a second (Gavel).",
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first malformed row of a trace.")]
 PricesText = Annotated[
     str,

@@ -51,6 +51,7 @@ def simulate(
     elastic: options.Elastic = None,
     format: options.Format = None,
     strict: options.Strict = False,
+    throughputs: options.Throughputs = None,
     events: Annotated[
         Path | None, typer.Option(help="Write every event and command to this file, a JSON a line.")
     ] = None,
@@ -66,7 +67,19 @@ def simulate(
     if given and solver != "reference":
         raise InvalidInput(f"--{next(iter(given))} goes with --solver reference, got it with --solver {solver}")
     source, where = load(
-        workload, cluster, cluster_share, machines, jobs, horizon, slot, seed, value, elastic, format, strict
+        workload,
+        cluster,
+        cluster_share,
+        machines,
+        jobs,
+        horizon,
+        slot,
+        seed,
+        value,
+        elastic,
+        format,
+        strict,
+        throughputs,
     )
     from slotwise.policies import catalogue
     from slotwise.sim.simulator import simulate as play

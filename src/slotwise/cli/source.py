@@ -6,16 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.cli.output import progress
 from slotwise.errors import InvalidInput
 
 if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster
     from slotwise.workloads._base import Workload
 
-__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "load", "read_machines"]
+__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "files_of", "load", "read_machines"]
 
 GENERATED = ("paper", "google")
-OWN_FORMATS = ("jobs-yaml", "jobs-csv")
+OWN_FORMATS = ("jobs-yaml", "jobs-csv")  # as in workloads.traces, which is not loaded before it is needed
 DEFAULT_JOBS, DEFAULT_MACHINES, DEFAULT_HORIZON = 50, 100, 20
 DEFAULT_SLOT = "10min"
 
@@ -33,6 +34,7 @@ def load(
     elastic: float | None,
     format: str | None,
     strict: bool,
+    throughputs: str | None = None,
 ) -> tuple[Workload, Cluster]:
     """Read or draw the jobs and the machines that the options name, and check that the options go together.
 
@@ -54,7 +56,14 @@ def load(
         raise InvalidInput(
             f"--workload must be {', '.join(GENERATED)} or a file, got {workload!r}, which does not exist"
         )
-    file_only = {"--slot": slot, "--value": value, "--elastic": elastic, "--format": format, "--strict": strict or None}
+    file_only = {
+        "--slot": slot,
+        "--value": value,
+        "--elastic": elastic,
+        "--format": format,
+        "--strict": strict or None,
+        "--throughputs": throughputs,
+    }
     for option, given in file_only.items():
         if generated and given is not None:
             raise InvalidInput(f"{option} goes with a workload file, got it with --workload {workload}")
@@ -83,6 +92,8 @@ def load(
             value="uniform" if value is None else value,
             elastic=2.0 if elastic is None else elastic,
             bandwidth=where.bandwidth,
+            throughputs=throughputs,
+            bars=progress,
         )
         for option, given in {"--value": value, "--elastic": elastic}.items():
             if given is not None and source.format in OWN_FORMATS:
@@ -117,6 +128,12 @@ def load(
             f"{len(where.resources)}; use a longer --slot, a shorter --horizon or a smaller --cluster-share"
         )
     return source, where
+
+
+def files_of(*names: str | Path | None) -> list[str]:
+    """Return the files that some options name, those of a folder one by one."""
+    paths = [Path(name) for name in names if name is not None]
+    return [str(file) for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
 
 
 def read_machines(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], dict[str, int]]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 
-__all__ = ["Workload"]
+__all__ = ["Bars", "Workload", "no_bars"]
+
+Bars = Callable[[str, int], AbstractContextManager[Callable[[int], None] | None]]
+"""Takes a label and a total, and gives what is told how much is done: a progress bar, or None."""
+
+
+def no_bars(label: str, total: int) -> AbstractContextManager[None]:
+    """Show nothing."""
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,7 @@ class Workload:
     jobs : tuple of Job
         In order of arrival; jobs of one slot in the order of their source.
     format : str
-        ``paper``, ``google``, ``jobs-yaml``, ``jobs-csv``, ``pai`` or ``tiresias``.
+        ``paper``, ``google``, or one of ``slotwise.workloads.traces.WORKLOAD_FORMATS``.
     slot_seconds : float
         Length of a slot, > 0; arrivals and utilities are in these slots.
     horizon : int

@@ -62,7 +62,7 @@ from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import SpeedModel
 from slotwise.model.table import TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
-from slotwise.units import GRAIN
+from slotwise.units import GRAIN, significant
 from slotwise.workloads import _speed
 from slotwise.workloads._base import Workload
 from slotwise.workloads._fields import Field, documents, read_text, shown
@@ -358,7 +358,9 @@ def _utility(field: Field | None, slot_seconds: float, lag: float) -> Utility:
     value = field.need("value").number(above=True, high=1e12)
     if kind == "sigmoid":
         urgency = field.need("urgencyPerHour").number(high=1e9) * slot_seconds / _HOUR_SECONDS
-        return Sigmoid(value, urgency, field.need("target").duration() / slot_seconds - lag)
+        target = field.need("target").duration() / slot_seconds - lag
+        # What ``jobs_csv`` writes for the job of a trace gives back that job.
+        return Sigmoid(value, significant(urgency), significant(target))
     if kind == "linear":
         return Linear(value, field.need("end").duration(above=True) / slot_seconds, lag)
     # Rounding must not make a deadline at the end of a slot one before it.

@@ -10,18 +10,22 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
+import polars as pl
 
 from slotwise.errors import InvalidInput, InvalidJob, InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH
 from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed, SpeedModel
 from slotwise.model.utility import Sigmoid
-from slotwise.workloads._base import Workload
+from slotwise.units import significant
+from slotwise.workloads._base import Bars, Workload, no_bars
+from slotwise.workloads._draws import uniforms
+from slotwise.workloads._recorded import RESOURCES, Recorded
 
 __all__ = [
     "LONGEST_HORIZON",
@@ -31,8 +35,9 @@ __all__ = [
     "Assumptions",
     "Model",
     "Record",
-    "draw",
+    "drawn_model",
     "named",
+    "records",
 ]
 
 LONGEST_HORIZON = 10_000_000
@@ -44,6 +49,7 @@ VALUES = ("uniform", "work")
 VALUE_PER_WORKER_HOUR = 5.0
 """Value of one recorded worker-hour with ``value="work"``: ten of them are worth an average uniform job."""
 
+_DRAWS = 5
 _SLACK = 1e-9
 """Share of the workload left off, so that rounding in a sum over slots never costs a slot more."""
 
@@ -126,9 +132,9 @@ MODELS: tuple[Model, ...] = (
 _BY_NAME = {model.name: model for model in MODELS}
 
 
-def draw(rng: np.random.Generator) -> Model:
-    """Draw one of ``MODELS``, each equally likely, with a single uniform number of ``rng``."""
-    return MODELS[min(int(rng.random() * len(MODELS)), len(MODELS) - 1)]
+def drawn_model(uniform: float) -> Model:
+    """Return one of ``MODELS``, each equally likely, from a number that is uniform in [0, 1)."""
+    return MODELS[min(int(uniform * len(MODELS)), len(MODELS) - 1)]
 
 
 def named(name: str) -> Model | None:
@@ -152,6 +158,10 @@ class Record:
         How many it ran with, workers >= 1, servers >= 0; 0 servers are all-reduce.
     model : Model, optional
         What it trains, where the trace says so and the table knows it.
+    batch : int, optional
+        Samples of an iteration over all workers, where the trace says so.
+    demand : mapping of str to float
+        What one worker takes, where the trace says so; the model's in every other resource.
     """
 
     id: str
@@ -160,6 +170,16 @@ class Record:
     workers: int
     servers: int = 0
     model: Model | None = None
+    batch: int | None = None
+    demand: Mapping[str, float] = field(default_factory=dict)
+
+
+def records(recorded: Recorded) -> Iterator[Record]:
+    """Yield the jobs of a trace one by one."""
+    columns = ("id", "start", "seconds", "workers", "servers", "model", "batch", *RESOURCES)
+    for name, start, seconds, workers, servers, model, batch, *amounts in recorded.jobs.select(columns).iter_rows():
+        demand = {resource: amount for resource, amount in zip(RESOURCES, amounts, strict=True) if amount is not None}
+        yield Record(name, start, seconds, workers, servers, named(model) if model else None, batch, demand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,28 +223,43 @@ class Assumptions:
         """Return the whole slots that cover ``seconds``; 1e-9 of a slot more is no slot more."""
         return math.ceil(seconds / self.slot_seconds - 1e-9)
 
-    def end(self, record: Record) -> int:
+    def end(self, start: float, seconds: float) -> int:
         """Return the first slot in which a job that started on arrival no longer runs."""
-        return self.slots(record.start) + max(1, self.slots(record.seconds))
+        return self.slots(start) + max(1, self.slots(seconds))
 
-    def job(self, record: Record, *, gpu: float | None = None) -> Job:
-        """Fill in what ``record`` does not say.
+    def draws(self, ids: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the numbers that each job draws from its own generator: model, value, kind, urgency and target."""
+        return uniforms(self.seed, np.array([zlib.crc32(name.encode()) for name in ids], dtype=np.uint32), _DRAWS)
 
-        Parameters
-        ----------
-        record : Record
-            The job as recorded.
-        gpu : float, optional
-            GPUs of a worker, where the trace says so; the model's otherwise.
-        """
-        rng = np.random.default_rng([self.seed, zlib.crc32(record.id.encode())])
-        drawn = draw(rng)  # even where the trace names the model, so that the draws below are the same
-        model = drawn if record.model is None else record.model
+    def demands(self, recorded: Recorded) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return what one worker and one server of each job takes, as ``job`` has it: two arrays (K, RESOURCES)."""
+        jobs = recorded.jobs
+        drawn = np.minimum((self.draws(jobs["id"].to_list())[:, 0] * len(MODELS)).astype(np.int64), len(MODELS) - 1)
+        names = jobs["model"].unique().drop_nulls().to_list()
+        known = {name: MODELS.index(model) for name in names if (model := named(name)) is not None}
+        index = jobs["model"].replace_strict(known, default=None, return_dtype=pl.Int64).fill_null(pl.Series(drawn))
+        workers, servers = (
+            np.array([[getattr(model, role).get(name, 0.0) for name in RESOURCES] for model in MODELS])[
+                index.to_numpy()
+            ]
+            for role in ("worker_demand", "server_demand")
+        )
+        for i, name in enumerate(RESOURCES):
+            workers[:, i] = jobs[name].fill_null(pl.Series(workers[:, i])).to_numpy()
+        return workers, servers
+
+    def job(self, record: Record) -> Job:
+        """Fill in what ``record`` does not say."""
+        return self._job(record, self.draws([record.id])[0].tolist())
+
+    def _job(self, record: Record, drawn: Sequence[float]) -> Job:
+        # A number is drawn for the model even where the trace names it, so that the others are the same.
+        model = drawn_model(drawn[0]) if record.model is None else record.model
         workers = record.workers
         most = max(workers, math.floor(min(self.elastic * workers + 1e-9, LARGEST_WORKERS)))
         if record.servers:  # elasticity never asks for more servers than a job may have
             most = max(workers, min(most, LARGEST_WORKERS * workers // record.servers))
-        batch_size = max(model.batch_size * workers, most)
+        batch_size = max(model.batch_size * workers if record.batch is None else record.batch, most)
         speed: SpeedModel = AllReduceSpeed(model.seconds_per_sample, model.gradient_mb)
         if record.servers:
             speed = PaperSpeed(model.seconds_per_sample, model.gradient_mb, workers / record.servers)
@@ -239,62 +274,60 @@ class Assumptions:
             arrival=self.slots(record.start),
             workload=workload,
             batch_size=batch_size,
-            worker_demand=model.worker_demand if gpu is None else {**model.worker_demand, "gpu": gpu},
+            worker_demand={**model.worker_demand, **record.demand},
             server_demand=model.server_demand if record.servers else {},
             speed=speed,
-            utility=self._utility(rng, shortest, workers * record.seconds / 3600.0),
+            utility=self._utility(drawn[1:], shortest, workers * record.seconds / 3600.0),
             min_workers=1,
             max_workers=most,
             requested_workers=workers,
         )
 
-    def workload(
-        self,
-        path: Path,
-        kind: str,
-        records: Iterable[Record],
-        *,
-        gpu: float | None = None,
-        assumed: Mapping[str, str],
-        skipped: Mapping[str, int],
-    ) -> Workload:
-        """Turn the records of a trace, in the order of the file, into a workload of format ``kind``.
+    def workload(self, recorded: Recorded, bars: Bars = no_bars) -> Workload:
+        """Turn the jobs of a trace into a workload.
 
         Raises
         ------
         InvalidTrace
-            If the trace spans more than ``LONGEST_HORIZON`` slots, or no job is within the bounds of the model.
+            If the trace does not say how long its jobs ran, spans more than ``LONGEST_HORIZON`` slots, or no job is
+            within the bounds of the model.
         """
-        records = list(records)
-        horizon = max(map(self.end, records))
+        path = recorded.path
+        if recorded.without_seconds:
+            raise InvalidTrace(f"{path}: {recorded.without_seconds}")
+        horizon = max(map(self.end, recorded.jobs["start"].to_list(), recorded.jobs["seconds"].to_list()))
         if horizon > LONGEST_HORIZON:
             raise InvalidTrace(
                 f"{path}: trace must span at most {LONGEST_HORIZON} slots of {self.slot_seconds:g} s, "
                 f"got {horizon}; take longer slots, or look for a time stamp out of place"
             )
-        counted = Counter(skipped)
+        counted = Counter(recorded.skipped)
         jobs = []
-        for record in records:
-            try:
-                jobs.append(self.job(record, gpu=gpu))
-            except InvalidJob:  # only counts of workers and servers are not in bounds yet
-                counted["jobs: more servers, or more to a worker, than a job may have"] += 1
-                counted["rows: of a job left out"] += record.workers + record.servers
+        with bars("jobs", len(recorded)) as shown:
+            drawn = self.draws(recorded.jobs["id"].to_list())
+            for i, record in enumerate(records(recorded)):
+                try:
+                    jobs.append(self._job(record, drawn[i].tolist()))
+                except InvalidJob:  # only counts of workers and servers are not in bounds yet
+                    counted["jobs: more servers, or more to a worker, than a job may have"] += 1
+                    counted["rows: of a job left out"] += record.workers + record.servers
+                if shown is not None and i % 1000 == 0:
+                    shown(i)
         if not jobs:
             raise InvalidTrace(f"{path}: must have at least 1 job of at most {LARGEST_WORKERS} servers, got 0")
         jobs.sort(key=lambda job: job.arrival)
         return Workload(
             jobs=tuple(jobs),
-            format=kind,
+            format=recorded.format,
             slot_seconds=self.slot_seconds,
             horizon=horizon,
-            assumed=self.described() | dict(assumed),
+            assumed=self.described(recorded),
             skipped={reason: count for reason, count in sorted(counted.items()) if count},
         )
 
-    def _utility(self, rng: np.random.Generator, shortest: float, worker_hours: float) -> Sigmoid:
-        """Draw value, kind, urgency and target, always four numbers, in this order."""
-        value, kind, urgency, target = (float(x) for x in rng.random(4))
+    def _utility(self, drawn: Sequence[float], shortest: float, worker_hours: float) -> Sigmoid:
+        """Return what finishing is worth, from the numbers drawn for value, kind, urgency and target."""
+        value, kind, urgency, target = drawn
         if kind < 0.10:
             theta = 0.0
         elif kind < 0.65:
@@ -303,17 +336,18 @@ class Assumptions:
             theta = 4.0 + 2.0 * urgency
         return Sigmoid(
             value=1.0 + 99.0 * value if self.value == "uniform" else VALUE_PER_WORKER_HOUR * worker_hours,
-            urgency=theta / shortest,
-            target=(1.0 + 14.0 * target) * shortest,
+            # Rounded, so that a job list, which has them per hour and in seconds, gives back the same numbers.
+            urgency=significant(theta / shortest),
+            target=significant((1.0 + 14.0 * target) * shortest),
         )
 
-    def described(self) -> dict[str, str]:
-        """Return one sentence for each assumption that does not depend on the format of the trace."""
+    def described(self, recorded: Recorded) -> dict[str, str]:
+        """Return one sentence for each assumption."""
         values = {
             "uniform": "uniform in [1, 100]",
             "work": f"{VALUE_PER_WORKER_HOUR:g} for each recorded worker-hour",
         }
-        return {
+        general = {
             "model": f"Each job trains one of {len(MODELS)} models (gradient size, seconds per sample, "
             f"demands), drawn with equal chances from its id and seed {self.seed}.",
             "demand": "By the model, a worker takes 0.25 to 1 gpu, 4 to 8 cpu and 8 to 32 GiB, and a "
@@ -327,3 +361,16 @@ class Assumptions:
             "and 35 % in 4 to 6, for each stretch of their own shortest duration (at least one slot).",
             "target": "The target of a job is uniform in 1 to 15 of its own shortest durations.",
         }
+        names = recorded.jobs["model"].drop_nulls()
+        if len(names):
+            unknown = len(recorded) - sum(named(name) is not None for name in names.to_list())
+            drawn = "every job names one of them."
+            if unknown:
+                drawn = (
+                    f"{unknown} of {len(recorded)} jobs name none of them and draw one from their id and seed "
+                    f"{self.seed}."
+                )
+            general["model"] = (
+                f"A job's gradient size, seconds per sample and demands are those of the model that it names; {drawn}"
+            )
+        return general | dict(recorded.assumed)

@@ -30,23 +30,24 @@ from pathlib import Path
 
 import polars as pl
 
-from slotwise.model.cluster import DEFAULT_BANDWIDTH, Cluster, Machine
+from slotwise.model.cluster import Cluster
 from slotwise.model.job import LARGEST_WORKERS
-from slotwise.units import LARGEST_AMOUNT
-from slotwise.workloads._base import Workload
+from slotwise.workloads._machines import machines
+from slotwise.workloads._recorded import Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
     Check,
+    Progress,
     Table,
     bad_name,
     bad_number,
+    bad_width,
     nothing_usable,
     number,
     sift,
 )
-from slotwise.workloads.models import Assumptions, Record
 
-__all__ = ["COLUMNS", "MACHINE_COLUMNS", "STATUSES", "WORKER_ROLES", "read", "read_machines"]
+__all__ = ["COLUMNS", "MACHINE_COLUMNS", "STATUSES", "WORKER_ROLES", "read_machines", "records"]
 
 COLUMNS = (
     "job_name",
@@ -75,57 +76,38 @@ _INSTANCE = ("job_name", "task_name", "inst_name")
 _LEFT_OUT = "rows: of a job left out"
 
 
-def read(
-    path: str | PathLike[str],
-    *,
-    slot_seconds: float = 600.0,
-    seed: int = 0,
-    strict: bool = False,
-    value: str = "uniform",
-    elastic: float = 2.0,
-    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH,
-) -> Workload:
+def records(path: Path, *, strict: bool = False, progress: Progress | None = None) -> Recorded:
     """Read a PAI instance table.
 
     Parameters
     ----------
-    path : str or path
+    path : Path
         The table, with or without a header, plain or gzip.
-    slot_seconds : float
-        Length of a slot, > 0.
-    seed : int
-        Of what the trace does not say, >= 0.
     strict : bool
         Whether to stop at the first malformed row instead of counting it.
-    value : str
-        ``uniform`` or ``work``, see ``slotwise.workloads.models``.
-    elastic : float
-        Most workers of a job, as a multiple of the recorded ones, >= 1.
-    bandwidth : tuple of float
-        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
+    progress : callable, optional
+        Told how many bytes have been read.
 
     Raises
     ------
     InvalidTrace
         If the file cannot be read, its header lacks a column, no job is usable, or ``strict`` and a row is
         malformed.
-    InvalidInput
-        If another argument is out of its bounds.
     """
-    assumptions = Assumptions(slot_seconds, seed, value, elastic, bandwidth)
-    path = Path(path)
-    table = Table.read(path, COLUMNS, _NEEDED, header=False)
-    instances, skipped = _instances(table, strict=strict)
+    table, instances, skipped = _instances(path, strict=strict, progress=progress)
     jobs, left_out = _jobs(instances)
     skipped.update(left_out)
     if jobs.is_empty():
         raise nothing_usable(table, "job with a worker that ended well", skipped)
-    origin = float(jobs["first"].min())  # type: ignore[arg-type]
-    records = [
-        Record(name, first - origin, max(1.0, last - first), workers, servers)
-        for name, first, last, workers, servers in jobs.select("job_name", "first", "last", "W", "S").iter_rows()
-    ]
-    return assumptions.workload(path, "pai", records, assumed=_ASSUMED, skipped=skipped)
+    jobs = jobs.select(
+        pl.col("job_name").alias("id"),
+        pl.col("first").alias("start"),
+        (pl.col("last") - pl.col("first")).alias("seconds"),
+        pl.col("W").alias("workers"),
+        pl.col("S").alias("servers"),
+        pl.lit(0.0).alias("wait"),
+    )
+    return Recorded(path, "pai", jobs, assumed=_ASSUMED, skipped=skipped)
 
 
 _ASSUMED = {
@@ -139,39 +121,51 @@ _ASSUMED = {
 }
 
 
-def _instances(table: Table, *, strict: bool) -> tuple[pl.DataFrame, Counter[str]]:
-    """Return one row an instance of a known role, with ``good`` and ``server``, and what was taken out."""
-    start, end = number("start_time"), number("end_time")
-    ended = pl.col("status") == STATUSES[0]
-    server, worker = pl.col("task_name") == "ps", pl.col("task_name").is_in(WORKER_ROLES)
-    checks = [
-        table.checked_width(),
-        *(bad_name(name) for name in ("job_name", "inst_name")),
-        *(bad_number(name, -LARGEST_SECONDS, LARGEST_SECONDS, optional=True) for name in ("start_time", "end_time")),
-        Check(
-            "end_time",
-            ">= start_time ({start_time})",
-            ended & (server | worker) & (end < start),
-            "rows: end before start",
-        ),
-    ]
-    rows, skipped = sift(table.path, table.rows, checks, strict=strict)
-    rows = rows.with_columns(start.alias("start"), end.alias("end"), server.alias("server"))
-    known = rows.filter(server | worker)
-    skipped["rows: other roles"] = len(rows) - len(known)
-    known = known.with_columns((ended & pl.col("start").is_not_null() & pl.col("end").is_not_null()).alias("good"))
+_START, _END = number("start_time"), number("end_time")
+_ENDED = pl.col("status") == STATUSES[0]
+_SERVER, _WORKER = pl.col("task_name") == "ps", pl.col("task_name").is_in(WORKER_ROLES)
+_CHECKS = (
+    *(bad_name(name) for name in ("job_name", "inst_name")),
+    *(bad_number(name, -LARGEST_SECONDS, LARGEST_SECONDS, optional=True) for name in ("start_time", "end_time")),
+    Check(
+        "end_time",
+        ">= start_time ({start_time})",
+        _ENDED & (_SERVER | _WORKER) & (_END < _START),
+        "rows: end before start",
+    ),
+)
+
+
+def _instances(path: Path, *, strict: bool, progress: Progress | None) -> tuple[Table, pl.DataFrame, Counter[str]]:
+    """Return the table, one row an instance of a known role, with ``good`` and ``server``, and what was taken out."""
+    skipped: Counter[str] = Counter()
+    others, broken = [], []
+
+    def each(rows: pl.DataFrame, width: int) -> pl.DataFrame:
+        fine, bad = sift(path, rows, [bad_width([width]), *_CHECKS], strict=strict)
+        skipped.update(bad)
+        known = fine.filter(_SERVER | _WORKER)
+        skipped["rows: other roles"] += len(fine) - len(known)
+        others.append(fine.filter(~(_SERVER | _WORKER)).select(pl.col("job_name").unique()))
+        named = rows.filter((pl.col("width") == width) & (pl.col("job_name") != ""))
+        broken.append(named.join(fine, on="line", how="anti").select(pl.col("job_name").unique()))
+        good = _ENDED & _START.is_not_null() & _END.is_not_null()
+        start, end, is_server = _START.alias("start"), _END.alias("end"), _SERVER.alias("server")
+        return known.select("line", *_INSTANCE, "status", start, end, is_server, good.alias("good"))
+
+    table = Table.read(path, COLUMNS, _NEEDED, header=False, progress=progress, each=each)
+    known = table.rows
     # Jobs of which every row was taken out must be counted too, so that none disappears.
-    others = rows.filter(~(server | worker)).join(known, on="job_name", how="anti")
-    named = table.rows.filter((pl.col("width") == table.width) & (pl.col("job_name") != ""))
-    broken = named.join(rows, on="job_name", how="anti")
-    skipped["jobs: no worker"] = others["job_name"].n_unique()
-    skipped["jobs: no row without a fault"] = broken["job_name"].n_unique()
+    without_worker = pl.concat(others).join(known, on="job_name", how="anti")
+    faulty = pl.concat(broken).join(pl.concat([known.select("job_name"), *others]), on="job_name", how="anti")
+    skipped["jobs: no worker"] = without_worker["job_name"].n_unique()
+    skipped["jobs: no row without a fault"] = faulty["job_name"].n_unique()
     # Good before bad, late before early: a bad attempt may have no end.
     ranked = known.sort("good", "end", "line", descending=True, nulls_last=True)
     good_first = pl.concat([ranked.filter("good"), ranked.filter(~pl.col("good")).sort("line", descending=True)])
     kept = good_first.unique(subset=_INSTANCE, keep="first").sort("line")
     skipped["rows: duplicate attempts"] = len(known) - len(kept)
-    return kept, skipped
+    return table, kept, skipped
 
 
 def _jobs(instances: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
@@ -238,19 +232,11 @@ def read_machines(path: str | PathLike[str], *, strict: bool = False) -> tuple[C
         If the file cannot be read, its header lacks a column, no row is usable, or ``strict`` and a row is
         malformed.
     """
-    path = Path(path)
-    amounts = ("cap_gpu", "cap_cpu", "cap_mem")
-    table = Table.read(path, MACHINE_COLUMNS, ("machine", *amounts), header=False)
-    checks = [table.checked_width(), bad_name("machine")]
-    checks += [bad_number(name, 0.0, LARGEST_AMOUNT) for name in amounts]
-    rows, skipped = sift(path, table.rows, checks, strict=strict)
-    twice = Check("machine", "distinct", ~pl.col("machine").is_first_distinct(), "rows: duplicate machine")
-    rows, repeated = sift(path, rows, [twice], strict=strict)
-    skipped.update(repeated)
-    if rows.is_empty():
-        raise nothing_usable(table, "machine", skipped)
-    machines = (
-        Machine(name, {"gpu": gpu, "cpu": cpu, "memory": memory})
-        for name, gpu, cpu, memory in rows.select("machine", *map(number, amounts)).iter_rows()
+    return machines(
+        Path(path),
+        MACHINE_COLUMNS,
+        "machine",
+        {"gpu": ("cap_gpu", 1.0), "cpu": ("cap_cpu", 1.0), "memory": ("cap_mem", 1.0)},
+        header=False,
+        strict=strict,
     )
-    return Cluster.of(machines), dict(sorted(skipped.items()))

@@ -16,30 +16,30 @@ A cluster specification is a CSV with a header and one row::
 
 from __future__ import annotations
 
-from collections import Counter
 from os import PathLike
 from pathlib import Path
 
 import polars as pl
 
-from slotwise.model.cluster import DEFAULT_BANDWIDTH, Cluster, Machine
+from slotwise.model.cluster import Cluster, Machine
 from slotwise.model.job import LARGEST_WORKERS
 from slotwise.units import LARGEST_AMOUNT
-from slotwise.workloads._base import Workload
+from slotwise.workloads._recorded import GPU_WORKERS, Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
-    Check,
+    Layout,
+    Progress,
     Table,
     bad_name,
     bad_number,
+    bad_width,
     nothing_usable,
     number,
     refusal,
     sift,
 )
-from slotwise.workloads.models import Assumptions, Record, named
 
-__all__ = ["CLUSTER_COLUMNS", "COLUMNS", "MOST_MACHINES", "read", "read_cluster"]
+__all__ = ["CLUSTER_COLUMNS", "COLUMNS", "MOST_MACHINES", "read_cluster", "records"]
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
 """Columns of a job trace."""
@@ -50,87 +50,55 @@ CLUSTER_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu
 MOST_MACHINES = 100_000
 """Most machines of a cluster specification."""
 
-_NEEDED = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 
-
-def read(
-    path: str | PathLike[str],
-    *,
-    slot_seconds: float = 600.0,
-    seed: int = 0,
-    strict: bool = False,
-    value: str = "uniform",
-    elastic: float = 2.0,
-    bandwidth: tuple[float, ...] = DEFAULT_BANDWIDTH,
-) -> Workload:
+def records(path: Path, *, strict: bool = False, progress: Progress | None = None) -> Recorded:
     """Read a Tiresias job trace.
 
     Parameters
     ----------
-    path : str or path
+    path : Path
         The trace, plain or gzip.
-    slot_seconds : float
-        Length of a slot, > 0.
-    seed : int
-        Of what the trace does not say, >= 0.
     strict : bool
         Whether to stop at the first malformed row instead of counting it.
-    value : str
-        ``uniform`` or ``work``, see ``slotwise.workloads.models``.
-    elastic : float
-        Most workers of a job, as a multiple of the recorded ones, >= 1.
-    bandwidth : tuple of float
-        MB/s from inside a machine to across the cluster; durations are calibrated at the last.
+    progress : callable, optional
+        Told how many bytes have been read.
 
     Raises
     ------
     InvalidTrace
         If the file cannot be read, its header lacks a column, no row is usable, or ``strict`` and a row is
         malformed.
-    InvalidInput
-        If another argument is out of its bounds.
     """
-    assumptions = Assumptions(slot_seconds, seed, value, elastic, bandwidth)
-    path = Path(path)
-    table = Table.read(path, COLUMNS, _NEEDED, header=True)
-    checks = [
-        table.checked_width(),
+    table, skipped = _LAYOUT.read(path, strict=strict, progress=progress)
+    return Recorded(path, "tiresias", table.rows, assumed=_ASSUMED, skipped=skipped)
+
+
+_LAYOUT = Layout(
+    columns=COLUMNS,
+    wanted=("job_id", "num_gpu", "submit_time", "model_name", "duration"),
+    key="job_id",
+    what="job",
+    checks=[
         bad_name("job_id"),
         bad_number("num_gpu", 1, LARGEST_WORKERS, whole=True),
         bad_number("submit_time", -LARGEST_SECONDS, LARGEST_SECONDS),
         bad_number("duration", 0, LARGEST_SECONDS),
-    ]
-    rows, skipped = sift(path, table.rows, checks, strict=strict)
-    twice = Check("job_id", "distinct", ~pl.col("job_id").is_first_distinct(), "rows: duplicate job_id")
-    rows, repeated = sift(path, rows, [twice], strict=strict)
-    skipped.update(repeated)
-    if rows.is_empty():
-        raise nothing_usable(table, "job", skipped)
-    columns = rows.select("job_id", "model_name", *map(number, ("num_gpu", "submit_time", "duration")))
-    origin = float(columns["submit_time"].min())  # type: ignore[arg-type]
-    records = [
-        Record(name, submitted - origin, max(1.0, seconds), int(gpus), model=named(model))
-        for name, model, gpus, submitted, seconds in columns.iter_rows()
-    ]
-    unknown = Counter(model for model in columns["model_name"].to_list() if named(model) is None)
-    return assumptions.workload(
-        path, "tiresias", records, gpu=1.0, assumed=_assumed(unknown, len(records), seed), skipped=skipped
-    )
+    ],
+    values={
+        "id": pl.col("job_id"),
+        "model": pl.col("model_name"),
+        "start": number("submit_time"),
+        "seconds": number("duration"),
+        "workers": number("num_gpu"),
+        "gpu": pl.lit(1.0),
+    },
+)
 
-
-def _assumed(unknown: Counter[str], jobs: int, seed: int) -> dict[str, str]:
-    drawn = f"{unknown.total()} of {jobs} jobs name none of them and draw one from their id and seed {seed}."
-    if not unknown:
-        drawn = "every job names one of them."
-    return {
-        "model": f"A job's gradient size, seconds per sample and demands are those of the model that it names; {drawn}",
-        "workers": "The recorded workers are the GPUs of the job; it may run with fewer or more, and is no "
-        "fixed gang here.",
-        "demand": "A worker takes 1 gpu, and 4 to 8 cpu and 8 to 32 GiB by the model.",
-        "speed": "Every job is all-reduce: there are no servers.",
-        "arrival": "A job arrives in the first slot that begins when, or after, it was submitted, counted "
-        "from the first submission in the trace.",
-    }
+_ASSUMED = {
+    **GPU_WORKERS,
+    "arrival": "A job arrives in the first slot that begins when, or after, it was submitted, counted "
+    "from the first submission in the trace.",
+}
 
 
 def read_cluster(path: str | PathLike[str]) -> Cluster:
@@ -151,7 +119,7 @@ def read_cluster(path: str | PathLike[str]) -> Cluster:
     path = Path(path)
     table = Table.read(path, CLUSTER_COLUMNS, CLUSTER_COLUMNS, header=True)
     switches, machines, *amounts = CLUSTER_COLUMNS
-    checks = [table.checked_width()]
+    checks = [bad_width([table.width])]
     checks += [bad_number(name, 1, MOST_MACHINES, whole=True) for name in (switches, machines)]
     checks += [bad_number(name, 0, LARGEST_AMOUNT) for name in amounts]
     rows, _ = sift(path, table.rows, checks, strict=True)
