@@ -28,8 +28,12 @@ class Optimus(Policy):
     largest gain: the cut in its remaining time over the dominant share of what the step adds, the largest of its parts
     of the whole cluster. Ties go to the job that arrived first. A job whose next step gains nothing grows no more, nor
     beyond what trains the rest in this slot. Remaining time is the samples left over those of a slot at the widest
-    level of locality at which the job may run: where it will land is not known. Speeds are those that the job states;
-    Optimus fits them, and the samples left, while the job runs.
+    level of locality at which the job may run: where it will land is not known. What they get is then placed anew, the
+    smallest jobs first, each on as few machines as hold it; what no longer fits gets smaller.
+
+    What is different from the paper: a server is never a step of its own, it comes with the worker that needs it. And
+    speeds, and the samples left, are those that the job states; Optimus fits them while the job runs. Jobs with the
+    most left gain the most from a worker, so that under overload few are done by any given time.
     """
 
     name: ClassVar[str] = "optimus"
@@ -43,7 +47,8 @@ class Optimus(Policy):
             return {}
         steps = Steps.of(state)
         left = np.array([state.remaining[job.id] for job in steps.jobs])
-        return fill(state, steps, -_gains(left, steps.offsets, steps.samples, steps.more))
+        filled = fill(state, steps, -_gains(left, steps.offsets, steps.samples, steps.more))
+        return _together(filled, state)
 
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
         """Say that its fewest workers found no room when its turn came."""
@@ -56,6 +61,19 @@ class Optimus(Policy):
         )
         needs = f"its fewest workers ({ask.workers[first]}, with {ask.servers[first]} servers) found no room"
         return Reason.WAITING, f"{needs} {behind}"
+
+
+def _together(filled: Mapping[str, Placement], state: State) -> Mapping[str, Placement]:
+    """Place the same sizes on as few machines as hold them, the smallest jobs first; what does not fit gets smaller."""
+    free = state.free
+    placed = {}
+    for job_id in sorted(filled, key=lambda name: filled[name].total_workers + filled[name].total_servers):
+        request = state.requests[job_id]
+        up_to = request.ask.workers[request.steps] <= filled[job_id].total_workers
+        placement = free.fit_largest(job_id, request.steps[up_to])
+        if placement is not None:
+            placed[job_id] = placement
+    return placed
 
 
 @numba.njit(cache=True, error_model="numpy")
