@@ -10,7 +10,8 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.report.folder import Folder, read_events, read_settings
-from slotwise.sim.compare import Bounded, Conditions, Outcome, play
+from slotwise.sim.compare import Conditions, play
+from slotwise.sim.outcomes import Bounded, Outcome
 from slotwise.workloads.synthetic import paper
 
 SETTINGS = {"workload": "paper", "jobs": 20, "prices": "learnt"}

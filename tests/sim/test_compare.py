@@ -24,7 +24,8 @@ from slotwise.optim.bound import upper_bound
 from slotwise.policies._base import Policy, State
 from slotwise.policies._placing import pack
 from slotwise.sim import tables
-from slotwise.sim.compare import Comparison, Conditions, Failed, Outcome, compare, play
+from slotwise.sim.compare import Comparison, Conditions, compare, play
+from slotwise.sim.outcomes import Failed, Outcome
 from slotwise.sim.simulator import simulate
 from slotwise.workloads._base import Workload
 from slotwise.workloads.synthetic import paper

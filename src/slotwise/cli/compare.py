@@ -61,7 +61,8 @@ def compare(
 ) -> None:
     """Play the same workload against several policies; Ctrl-C keeps what is finished."""
     from slotwise.policies import catalogue
-    from slotwise.sim.compare import BACKENDS, Bounded, Comparison, Conditions, Failed, Outcome, check_policies, play
+    from slotwise.sim.compare import BACKENDS, Comparison, Conditions, check_policies, play
+    from slotwise.sim.outcomes import Bounded, Failed, Outcome
     from slotwise.sim.simulator import warm_up
 
     names = list(catalogue.NAMES) if policies == "all" else [name.strip() for name in policies.split(",")]

@@ -15,7 +15,7 @@ import polars
 from slotwise.errors import InvalidInput
 from slotwise.report._files import fill_whole, write_whole
 from slotwise.sim import tables
-from slotwise.sim.compare import Bounded, Outcome
+from slotwise.sim.outcomes import Bounded, Outcome
 
 __all__ = ["Folder", "read_events", "read_runs", "read_settings"]
 

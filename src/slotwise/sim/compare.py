@@ -18,24 +18,14 @@ from slotwise.model.job import Job
 from slotwise.policies import catalogue
 from slotwise.policies._base import Policy
 from slotwise.sim.metrics import Run
+from slotwise.sim.outcomes import Bounded, Failed, Outcome
 from slotwise.sim.simulator import simulate, warm_up
 from slotwise.workloads._base import Workload
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "BACKENDS",
-    "Bounded",
-    "Comparison",
-    "Conditions",
-    "Failed",
-    "Outcome",
-    "bound_rounds",
-    "compare",
-    "name_of",
-    "play",
-]
+__all__ = ["BACKENDS", "Comparison", "Conditions", "bound_rounds", "check_policies", "compare", "name_of", "play"]
 
 LARGEST_BOUND = 10_000_000
 """Slots in which a job might run, over all jobs: beyond this the bound is left out."""
@@ -60,54 +50,6 @@ class Conditions:
     rounding: Mapping[str, Any] = field(default_factory=dict)
     grid: int = 500
     server_share: float = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A finished run.
-
-    Attributes
-    ----------
-    policy : str
-        By the name that was asked for.
-    seed : int
-        Of the workload and of the policy's draws.
-    digest : str
-        Of the workload: equal for all policies under one seed.
-    run : Run
-        What it came to.
-    events : bytes
-        Every event and command in order, a JSON a line, in gzip; empty unless they were asked for.
-    wall_seconds : float
-        What it took, kernels loaded.
-    """
-
-    policy: str
-    seed: int
-    digest: str
-    run: Run
-    events: bytes
-    wall_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """What any scheduler could earn at most under one seed; ``value`` is None where the workload is too large."""
-
-    seed: int
-    digest: str
-    value: float | None
-    gap: float | None
-    wall_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A run that could not be made, since its policy raised an error or broke a rule of the scheduler."""
-
-    policy: str
-    seed: int
-    message: str
 
 
 def bound_rounds(size: int) -> int | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars
 
 from slotwise.model.schedule import Reason
-
-if TYPE_CHECKING:
-    from slotwise.sim.compare import Bounded, Outcome
+from slotwise.sim.outcomes import Bounded, Outcome
 
 __all__ = ["EMPTY_RUN_SHARE", "JOB_COLUMNS", "frame", "job_rows", "notes", "run_row", "summary"]
 

@@ -13,7 +13,8 @@ import numpy as np
 from slotwise.errors import SlotwiseError
 from slotwise.policies import catalogue
 from slotwise.report.plots import Panel
-from slotwise.sim.compare import Bounded, Conditions, Failed, Outcome, play
+from slotwise.sim.compare import Conditions, play
+from slotwise.sim.outcomes import Bounded, Failed, Outcome
 from slotwise.workloads._base import Workload
 
 __all__ = [

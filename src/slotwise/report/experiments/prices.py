@@ -23,7 +23,8 @@ from slotwise.report.experiments._base import (
     sure,
 )
 from slotwise.report.plots import Line, Panel
-from slotwise.sim.compare import Conditions, Outcome
+from slotwise.sim.compare import Conditions
+from slotwise.sim.outcomes import Outcome
 from slotwise.workloads._base import Workload
 from slotwise.workloads.synthetic import paper
 
