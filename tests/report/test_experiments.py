@@ -98,8 +98,16 @@ def point(policy: str, utility: float, x: float = 1.0, std: float = 0.0, ahead: 
     ("rows", "verdict", "says"),
     [
         ([point("pdors", 10.0), point("srtf", 5.0)], "agrees", "at 1 of 1 points pdors earns more than every other"),
-        ([point("pdors", 10.0), point("srtf", 8.5)], "does not agree", "Within the noise: p, 1 jobs (srtf 8.5, pdors"),
-        ([point("pdors", 10.0), point("srtf", 15.0)], "does not agree", "Behind: p, 1 jobs (srtf earns 15, pdors 10)"),
+        (
+            [point("pdors", 10.0), point("srtf", 8.5)],
+            "is undecided: ahead of all at 0 of 1 points, within the noise at 1",
+            "Within the noise: p, 1 jobs (srtf 8.5, pdors",
+        ),
+        (
+            [point("pdors", 10.0), point("srtf", 15.0)],
+            "does not agree: behind at 1",
+            "Behind: p, 1 jobs (srtf earns 15, pdors 10)",
+        ),
         (
             [point("pdors", 10.0), point("fifo", 9.6)],
             "-",
@@ -107,7 +115,7 @@ def point(policy: str, utility: float, x: float = 1.0, std: float = 0.0, ahead: 
         ),
         (
             [point("pdors", 10.0), point("srtf", 5.0), point("pdors", 6.0, 2.0), point("srtf", 5.5, 2.0, ahead=0.5)],
-            "agrees in part: at 1 of 2 points, it does not always rise",
+            "agrees in part: ahead of all at 1 of 2 points, within the noise at 1, it does not always rise",
             "Falls from point to point: p, 2 jobs (6 after 10).",
         ),
         # A standard error of 4 / sqrt(4) is no fall.
@@ -191,7 +199,7 @@ def test_json_has_claim_measurement_verdict_and_rows(tmp_path: Path, capsys: pyt
 
     (report,) = json.loads(capsys.readouterr().out)
     assert report["name"] == "locality"
-    assert report["verdict"].startswith(("agrees", "does not agree"))
+    assert report["verdict"].startswith(("agrees", "does not agree", "is undecided"))
     assert {row["where"] for row in report["rows"]} == {"one machine only", "spread only", "both"}
 
 

@@ -154,14 +154,18 @@ def judge(rows: Sequence[Row], x_label: str, *, rises: bool) -> tuple[str, str]:
         measured += f" Points that prove nothing, since fifo earns 95 % of pdors or more: {'; '.join(empty)}."
     if not count:
         return measured, "-"
-    parts = [f"at {len(ahead)} of {count} points"]
+    parts = [f"ahead of all at {len(ahead)} of {count} points"]
     if behind:
         parts.append(f"behind at {len(behind)}")
+    if open_:
+        parts.append(f"within the noise at {len(open_)}")
     if falls:
         parts.append("it does not always rise")
     if len(ahead) == count and not falls:
         return measured, "agrees"
-    return measured, "does not agree" if not ahead else f"agrees in part: {', '.join(parts)}"
+    if not ahead and behind:
+        return measured, f"does not agree: {', '.join(parts[1:])}"
+    return measured, f"{'agrees in part' if ahead else 'is undecided'}: {', '.join(parts)}"
 
 
 def _error(row: Row) -> float | None:
