@@ -347,15 +347,22 @@ def rounded_picks(curves: list[list[Point]], needed: float) -> list[tuple[int, i
     return sorted(taken.items()) if math.fsum(total) >= needed * (1 - 1e-13) else None
 
 
-def rounded(curves: list[list[Point]], needed: float, utility: Floats) -> Best:
-    """The best completion of the rounded relaxation, by what it costs before it is trimmed; then trimmed."""
-    best, chosen = -INF, None
+def untrimmed(curves: list[list[Point]], needed: float, utility: Floats) -> tuple[float, list[tuple[int, int]] | None]:
+    """The best completion of the rounded relaxation, by what it costs before it is trimmed."""
+    best: float = -INF
+    chosen = None
     for slot in range(len(curves)):
         picks = rounded_picks(curves[: slot + 1], needed)
         if picks is not None:
             payoff = float(utility[slot]) - math.fsum(curves[t][i].cost for t, i in picks)
             if payoff > best + 1e-12:
                 best, chosen = payoff, picks
+    return best, chosen
+
+
+def rounded(curves: list[list[Point]], needed: float, utility: Floats) -> Best:
+    """The same plan, trimmed."""
+    _, chosen = untrimmed(curves, needed, utility)
     if chosen is None:
         return Best(-INF, -1, ())
     left = trim([(slot, curves[slot], index) for slot, index in chosen], needed)
