@@ -106,7 +106,7 @@ class Experiment:
     compares: bool = False
 
 
-SEEDS, QUICK_SEEDS = 20, 2
+SEEDS, QUICK_SEEDS = 10, 2
 """Runs of each point of most experiments."""
 
 
