@@ -240,7 +240,13 @@ def judge_training(rows: Sequence[Row]) -> str:
         return "agrees"
     if verdicts[0]:
         return "agrees in part: of jobs that are let in; not where jobs that are turned away count as the horizon"
-    return "does not agree"
+    shorter = [row["policy"] for row in rows if row["policy"] != OWN and _shorter(row, rows)]
+    return f"does not agree: shorter, if only by a little, with {', '.join(shorter)}"
+
+
+def _shorter(row: Row, rows: Sequence[Row]) -> bool:
+    own = next(one["training_slots_median"] for one in rows if one["policy"] == OWN)
+    return row["training_slots_median"] is not None and row["training_slots_median"] <= own
 
 
 def _slots(value: float | None) -> str:
