@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from contextlib import suppress
@@ -76,6 +77,8 @@ def compare(
     if parallel not in BACKENDS:
         raise InvalidInput(f"--parallel must be one of {', '.join(BACKENDS)}, got {parallel!r}")
 
+    # The first one is looked at here and then played.
+    @functools.lru_cache(maxsize=1)
     def source(number: int) -> Workload:
         found, where = load(
             workload,

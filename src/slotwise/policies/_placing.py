@@ -83,6 +83,11 @@ class Free:
         placement = self.find(job_id, choice)
         return placement if placement is not None and self.hold(job_id, placement) else None
 
+    def fit_in_order(self, choices: Iterable[tuple[str, int]]) -> dict[str, Placement]:
+        """Place configurations of jobs, (job id, choice), one after another; what does not fit is left out."""
+        fits = ((job_id, self.fit(job_id, choice)) for job_id, choice in choices)
+        return {job_id: placement for job_id, placement in fits if placement is not None}
+
     def fit_largest(self, job_id: str, choices: npt.NDArray[np.int64]) -> Placement | None:
         """Place the last of a job's configurations, of ``choices`` in order, that fits; None if none does."""
         costs = sweep_costs(self._ledger.view, 0, self._requests[job_id].ask, self._prices).min(axis=0)
@@ -179,9 +184,4 @@ def pack(queue: Iterable[Job], free: Free) -> dict[str, Placement]:
     dict of str to Placement
         By job id.
     """
-    placed: dict[str, Placement] = {}
-    for job in queue:
-        placement = free.fit(job.id, free.fixed_choice(job))
-        if placement is not None:
-            placed[job.id] = placement
-    return placed
+    return free.fit_in_order((job.id, free.fixed_choice(job)) for job in queue)

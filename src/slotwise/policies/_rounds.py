@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
-from slotwise.policies._placing import Free, fixed_choice
+from slotwise.policies._placing import fixed_choices
 from slotwise.policies._shares import Gangs
 
 __all__ = ["TimeShares"]
@@ -29,7 +29,7 @@ class TimeShares(Policy):
     """
 
     def __init__(self) -> None:
-        self._choices: dict[str, int] = {}
+        self._choices: Mapping[str, int] = {}
         self._shares: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._received: dict[str, int] = {}
@@ -44,10 +44,7 @@ class TimeShares(Policy):
         jobs = state.active
         capacity = state.ledger.view.capacity
         if tuple(self._shares) != tuple(state.jobs) or not np.array_equal(self._capacity, capacity):
-            self._choices = {
-                job.id: self._choices[job.id] if job.id in self._choices else fixed_choice(job, state.requests[job.id])
-                for job in jobs
-            }
+            self._choices = fixed_choices(jobs, state.requests, self._choices)
             shares = self.shares(jobs, _gangs(self._choices, state), state) if jobs else np.empty(0)
             self._shares = {job.id: float(share) for job, share in zip(jobs, shares, strict=True)}
             self._due = {job.id: self._due.get(job.id, 0.0) for job in jobs}
@@ -83,19 +80,14 @@ def _gangs(choices: Mapping[str, int], state: State) -> Gangs:
 
 def _run(queue: Mapping[str, int], state: State) -> dict[str, Placement]:
     """Place configurations in the order given; who ran before stays where it is, if all of them still fit then."""
-    packed = _packed(queue, state.free)
+    packed = state.free.fit_in_order(queue.items())
     free = state.free
     placed = {
         job_id: state.kept[job_id]
         for job_id in packed
         if job_id in state.kept and free.hold(job_id, state.kept[job_id])
     }
-    placed |= _packed({job_id: queue[job_id] for job_id in packed if job_id not in placed}, free)
+    placed |= free.fit_in_order((job_id, queue[job_id]) for job_id in packed if job_id not in placed)
     if len(placed) < len(packed):
         return packed
-    return placed | _packed({job_id: choice for job_id, choice in queue.items() if job_id not in placed}, free)
-
-
-def _packed(queue: Mapping[str, int], free: Free) -> dict[str, Placement]:
-    fits = {job_id: free.fit(job_id, choice) for job_id, choice in queue.items()}
-    return {job_id: placement for job_id, placement in fits.items() if placement is not None}
+    return placed | free.fit_in_order((job_id, choice) for job_id, choice in queue.items() if job_id not in placed)

@@ -34,15 +34,8 @@ class FifoBackfill(Policy):
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:
         """Keep what runs; then start whichever jobs of the queue fit, the first ones first."""
         self._choices = fixed_choices(state.active, state.requests, self._choices)
-        free = state.rest
-        placed = dict(state.kept)
-        for job in state.active:
-            if job.id in placed:
-                continue
-            placement = free.fit(job.id, self._choices[job.id])
-            if placement is not None:
-                placed[job.id] = placement
-        return placed
+        waiting = ((job_id, choice) for job_id, choice in self._choices.items() if job_id not in state.kept)
+        return {**state.kept, **state.rest.fit_in_order(waiting)}
 
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
         """Name the last of the jobs before it in the line that run, and say how many have passed it."""

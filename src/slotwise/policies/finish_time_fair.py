@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from slotwise.model.job import Job
 from slotwise.policies._base import State
-from slotwise.policies._placing import fixed_choice
 from slotwise.policies._rounds import TimeShares
 from slotwise.policies._shares import Gangs, finish_time_shares
 
@@ -58,7 +57,7 @@ class FinishTimeFair(TimeShares):
     def shares(self, jobs: Sequence[Job], gangs: Gangs, state: State) -> npt.NDArray[np.float64]:
         """Solve the program."""
         left = np.array([state.remaining[job.id] for job in jobs])
-        speeds = np.array([_speed(job, state) for job in jobs])
+        speeds = np.array([self._speed(job.id, state) for job in jobs])
         isolated = speeds * np.minimum(1.0, 1.0 / (len(jobs) * gangs.dominant))
         passed = np.zeros(len(jobs))
         for j, job in enumerate(jobs):
@@ -70,9 +69,7 @@ class FinishTimeFair(TimeShares):
         elapsed = np.array([state.slot - job.arrival for job in jobs], dtype=np.float64)
         return finish_time_shares(gangs, left / speeds, elapsed, passed + left / isolated)
 
-
-def _speed(job: Job, state: State) -> float:
-    """Return the samples of a slot at the job's fixed size, where it runs fastest on an empty cluster."""
-    request = state.requests[job.id]
-    choice = fixed_choice(job, request)
-    return float(request.ask.samples[request.held[:, choice], choice].max())
+    def _speed(self, job_id: str, state: State) -> float:
+        """Return the samples of a slot at the job's fixed size, where it runs fastest on an empty cluster."""
+        request, choice = state.requests[job_id], self._choices[job_id]
+        return float(request.ask.samples[request.held[:, choice], choice].max())

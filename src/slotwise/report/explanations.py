@@ -124,7 +124,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
         "job": record.id,
         "policy": found.policy,
         "arrival": record.arrival,
-        "admitted": record.admitted and (record.promised is not None or record.started is not None),
+        "admitted": record.let_in,
         "reason": None if record.reason is None else str(record.reason),
         "detail": record.detail,
         "promised": record.promised,

@@ -71,7 +71,7 @@ class Folder:
 
     def has(self, policy: str | None, seed: int, source: str = "") -> bool:
         """Whether a run, or with None the bound, is finished; of a policy of one's own with this source text."""
-        row = self._row(policy, seed)
+        row = _read(self._part(policy, seed, "json"))
         if row is None or row.get("policy_source", "") != source:
             return False
         return policy is None or (self._part(policy, seed, "parquet").exists() and self._events(policy, seed).exists())
@@ -100,7 +100,7 @@ class Folder:
 
         ``policies`` come first, in this order, then those of earlier calls.
         """
-        rows = [row for part in sorted((self.path / _PARTS).glob("*.json")) if (row := _read(part)) is not None]
+        rows = _rows(self.path)
         bounds = {row["seed"]: row for row in rows if "policy" not in row}
         made = [row for row in rows if "policy" in row and self.has(row["policy"], row["seed"], row["policy_source"])]
         rank = {name: at for at, name in enumerate(policies)}
@@ -130,9 +130,6 @@ class Folder:
     def _part(self, policy: str | None, seed: int, ending: str) -> Path:
         return self.path / _PARTS / f"{_stem(policy, seed)}.{ending}"
 
-    def _row(self, policy: str | None, seed: int) -> Row | None:
-        return _read(self._part(policy, seed, "json"))
-
 
 def read_settings(path: Path) -> Row:
     """Return how the runs of a folder were made.
@@ -150,16 +147,18 @@ def read_settings(path: Path) -> Row:
 
 def read_runs(path: Path) -> list[Row]:
     """Return the rows of all finished runs of a folder, in no particular order."""
-    rows = [_read(part) for part in sorted((path / _PARTS).glob("*.json"))]
-    return [
-        row for row in rows if row is not None and {"policy", "seed", "workload_digest", "policy_source"} <= set(row)
-    ]
+    return [row for row in _rows(path) if {"policy", "seed", "workload_digest", "policy_source"} <= set(row)]
 
 
 def read_events(path: Path, policy: str, seed: int) -> list[Row]:
     """Return the events and commands of a run of a folder."""
     with gzip.open(path / _EVENTS / f"{_stem(policy, seed)}.jsonl.gz", "rt", encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
+
+
+def _rows(path: Path) -> list[Row]:
+    """Return the rows of all parts that are whole, of runs and of bounds."""
+    return [row for part in sorted((path / _PARTS).glob("*.json")) if (row := _read(part)) is not None]
 
 
 def _read(path: Path) -> Row | None:

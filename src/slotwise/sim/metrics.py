@@ -68,6 +68,11 @@ class JobRecord:
     colocated_slots: int = 0
     schedule: Schedule | None = None
 
+    @property
+    def let_in(self) -> bool:
+        """Whether it was admitted; jobs that wait with a placing policy count as admitted once they ever started."""
+        return self.admitted and (self.promised is not None or self.started is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -122,7 +127,6 @@ class Run:
         records = list(self.records.values())
         done = [r for r in records if r.completed is not None]
         entered = [r for r in records if r.admitted]
-        counted = [r for r in entered if self._ever_in(r)]
         jct = np.array([(r.completed - r.arrival + 1) * self.slot_seconds for r in done if r.completed is not None])
         training = [(r.completed - r.arrival + 1) if r.completed is not None else self.horizon for r in entered]
         active = sum(r.active_slots for r in records)
@@ -134,7 +138,7 @@ class Run:
             "horizon": self.horizon,
             "slot_seconds": self.slot_seconds,
             "jobs": len(records),
-            "admitted": len(counted),
+            "admitted": sum(r.let_in for r in records),
             "rejected": dict(sorted(rejected.items())),
             "completed": len(done),
             "unfinished": len(entered) - len(done),
@@ -153,11 +157,6 @@ class Run:
             },
             "rounding": dict(self.rounding) or None,
         }
-
-    @staticmethod
-    def _ever_in(record: JobRecord) -> bool:
-        """Jobs that wait with a placing policy count as admitted once they ever started."""
-        return record.promised is not None or record.started is not None
 
 
 def _reason(record: JobRecord) -> str:

@@ -106,7 +106,7 @@ def job_rows(outcome: Outcome) -> list[Row]:
             "seed": outcome.seed,
             "job_id": record.id,
             "arrival": record.arrival,
-            "admitted": record.admitted and (record.promised is not None or record.started is not None),
+            "admitted": record.let_in,
             "reason": None if record.reason is None else str(record.reason),
             "detail": record.detail,
             "promised": record.promised,
