@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement
+from slotwise.optim.request import Request
 from slotwise.policies._base import State
 
-__all__ = ["Steps", "fill"]
+__all__ = ["Steps", "fill", "no_room"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -80,6 +81,12 @@ def _enough(samples: Floats, remaining: float) -> int:
     """
     enough = np.flatnonzero(samples >= remaining)
     return int(enough[0] if len(enough) else np.argmax(samples)) + 1
+
+
+def no_room(request: Request) -> str:
+    """Say that a job found no room for its first step."""
+    ask, first = request.ask, request.steps[0]
+    return f"its fewest workers ({ask.workers[first]}, with {ask.servers[first]} servers) found no room"
 
 
 def fill(state: State, steps: Steps, keys: Floats) -> dict[str, Placement]:

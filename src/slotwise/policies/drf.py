@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
-from slotwise.policies._filling import Steps, fill
+from slotwise.policies._filling import Steps, fill, no_room
 
 __all__ = ["Drf"]
 
@@ -39,7 +39,4 @@ class Drf(Policy):
 
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
         """Say that its fewest workers found no room when its turn came."""
-        ask = state.requests[job.id].ask
-        first = state.requests[job.id].steps[0]
-        needs = f"its fewest workers ({ask.workers[first]}, with {ask.servers[first]} servers) found no room"
-        return Reason.LOST_SHARE, f"{needs} beside the shares of {len(placed)} jobs"
+        return Reason.LOST_SHARE, f"{no_room(state.requests[job.id])} beside the shares of {len(placed)} jobs"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
-from slotwise.policies._filling import Steps, fill
+from slotwise.policies._filling import Steps, fill, no_room
 
 __all__ = ["Optimus"]
 
@@ -52,15 +52,12 @@ class Optimus(Policy):
 
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
         """Say that its fewest workers found no room when its turn came."""
-        ask = state.requests[job.id].ask
-        first = state.requests[job.id].steps[0]
         names = [other.id for other in state.active]
         before = [name for name in names[: names.index(job.id)] if name in placed]
         behind = f"beside those of {len(before)} jobs before it" + (
             f", the last of them {before[-1]!r}" if before else ""
         )
-        needs = f"its fewest workers ({ask.workers[first]}, with {ask.servers[first]} servers) found no room"
-        return Reason.WAITING, f"{needs} {behind}"
+        return Reason.WAITING, f"{no_room(state.requests[job.id])} {behind}"
 
 
 def _together(filled: Mapping[str, Placement], state: State) -> Mapping[str, Placement]:
