@@ -185,6 +185,23 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Pa
     assert len(polars.read_parquet(out / "runs.parquet")) == 120
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_asked_to_end_while_kernels_compile_does_so_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "slotwise", "simulate", "--workload", "paper", "--jobs", "5", "--policy", "drf"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cold")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stderr is not None
+    assert "loading kernels" in started.stderr.readline()
+    started.send_signal(number)
+    out, said = started.communicate(timeout=60)
+
+    assert (started.returncode, out, said) == (130, "", "slotwise: interrupted\n")
+
+
 def test_the_split_of_the_machines_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     oasis = [*SMALL, "--policies", "oasis,pdors", "--no-bound"]
     earned = {}

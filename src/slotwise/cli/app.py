@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from slotwise.cli import interrupt
 from slotwise.cli.bound import bound
 from slotwise.cli.compare import compare
 from slotwise.cli.convert import convert
@@ -71,10 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 done, 1 failure, 2 usage or bad input, 130 interrupted.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:
-        # Asked to end by whoever runs us, we tidy up as after Ctrl-C.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if arguments is not None:
+        return _run(arguments)
+    interrupt.listen()
+    code = _run(sys.argv[1:])
+    interrupt.done()
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    given = list(arguments)
     try:
         code = app(args=given or ["--help"], prog_name="slotwise", standalone_mode=False)
     except typer.Abort:

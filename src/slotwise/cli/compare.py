@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -158,17 +158,18 @@ def compare(
                     warm_up(name, solver)
         with progress("compare: runs", len(asked)) as shown:
             made = play(source, asked, conditions, events=folder is not None, processes=processes, backend=parallel)
-            for one in made if asked else ():
-                if isinstance(one, Failed):
-                    failed.append(one)
-                    typer.echo(f"slotwise: seed {one.seed}: {one.message}", err=True)
-                elif folder is None:
-                    finished.append(one)
-                else:
-                    folder.keep(one, sources[one.policy] if isinstance(one, Outcome) else "")
-                count += 1
-                if shown is not None:
-                    shown(count)
+            with closing(made):
+                for one in made if asked else ():
+                    if isinstance(one, Failed):
+                        failed.append(one)
+                        typer.echo(f"slotwise: seed {one.seed}: {one.message}", err=True)
+                    elif folder is None:
+                        finished.append(one)
+                    else:
+                        folder.keep(one, sources[one.policy] if isinstance(one, Outcome) else "")
+                    count += 1
+                    if shown is not None:
+                        shown(count)
     except KeyboardInterrupt:
         interrupted = True
         kept = f"what is finished is in {out}, and the same command goes on from there" if folder else "nothing is kept"

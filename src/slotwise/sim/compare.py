@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from slotwise.policies import catalogue
 from slotwise.policies._base import Policy
 from slotwise.sim.metrics import Run
 from slotwise.sim.outcomes import Bounded, Failed, Outcome
+from slotwise.sim.processes import in_processes, processors
 from slotwise.sim.simulator import simulate, warm_up
 from slotwise.workloads._base import Workload
 
@@ -52,6 +53,10 @@ class Conditions:
     server_share: float = 0.2
 
 
+_Call = tuple[str | type[Policy] | None, int, Workload, Conditions, bool]
+"""What one run needs."""
+
+
 def bound_rounds(size: int) -> int | None:
     """Return how many rounds a bound is given; None if there are more job-slots than it is computed for."""
     return None if size > LARGEST_BOUND else max(2, min(BOUND_ROUNDS, BOUND_WORK // max(1, size)))
@@ -74,7 +79,7 @@ def play(
     events: bool = False,
     processes: int | None = None,
     backend: str = "processes",
-) -> Iterator[Outcome | Bounded | Failed]:
+) -> Generator[Outcome | Bounded | Failed, None, None]:
     """Make runs, and yield each as soon as it is finished, in no particular order.
 
     Parameters
@@ -92,34 +97,26 @@ def play(
     backend : str
         One of ``BACKENDS``.
     """
-    import joblib
-
     if processes is not None and processes < 1:
         raise InvalidInput(f"processes must be >= 1, got {processes}")
     if backend not in BACKENDS:
         raise InvalidInput(f"parallel must be one of {', '.join(BACKENDS)}, got {backend!r}")
-    jobs = _tasks(source, wanted, conditions, events)
+    calls = _tasks(source, wanted, conditions, events)
     if backend == "ray":
-        _join_ray()
-        chosen: dict[str, Any] = {"backend": "ray", "n_jobs": -1 if processes is None else processes}
-    elif processes == 1 or len(wanted) == 1:
-        chosen = {"backend": "sequential"}
-    else:
-        count = joblib.cpu_count() if processes is None else processes
-        chosen = {"backend": "loky", "n_jobs": min(count, len(wanted)), "inner_max_num_threads": 1}
-    with joblib.parallel_config(**chosen):
-        if backend == "ray":
-            # Its backend hands over nothing before all is done: some at a time, then.
-            runner = joblib.Parallel(batch_size=1)
-            while some := list(itertools.islice(jobs, 2 * joblib.effective_n_jobs())):
-                yield from runner(joblib.delayed(_make)(*job) for job in some)
-            return
-        runner = joblib.Parallel(return_as="generator_unordered", pre_dispatch="n_jobs + 1", batch_size=1)
-        finished = runner(joblib.delayed(_make)(*job) for job in jobs)
-        try:
-            yield from finished
-        finally:
-            finished.close()
+        yield from _on_ray(calls, processes)
+        return
+    yield from in_processes(_make, calls, min(processes or processors(), len(wanted)))
+
+
+def _on_ray(calls: Iterator[_Call], processes: int | None) -> Iterator[Outcome | Bounded | Failed]:
+    import joblib
+
+    _join_ray()
+    with joblib.parallel_config(backend="ray", n_jobs=-1 if processes is None else processes):
+        # It hands over nothing before all is done: some at a time, then.
+        runner = joblib.Parallel(batch_size=1)
+        while some := list(itertools.islice(calls, 2 * joblib.effective_n_jobs())):
+            yield from runner(joblib.delayed(_make)(*call) for call in some)
 
 
 def _join_ray() -> None:
@@ -141,7 +138,7 @@ def _tasks(
     wanted: Sequence[tuple[str | type[Policy] | None, int]],
     conditions: Conditions,
     events: bool,
-) -> Iterator[tuple[str | type[Policy] | None, int, Workload, Conditions, bool]]:
+) -> Iterator[_Call]:
     """Yield what each run needs; the workload of a seed is drawn once."""
     drawn: tuple[int, Workload] | None = None
     for policy, seed in sorted(wanted, key=lambda pair: pair[1]):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import joblib
 import numpy as np
 
 from slotwise.optim.bound import upper_bound
 from slotwise.optim.offline import offline_optimum
 from slotwise.report.experiments._base import Experiment, Found, Scale, digest_of, percent
 from slotwise.report.plots import Line, Panel
+from slotwise.sim.processes import in_processes, processors
 from slotwise.sim.simulator import simulate
 from slotwise.workloads.synthetic import paper
 
@@ -98,12 +98,11 @@ def _ratio(scale: Scale) -> Found:
     seconds = QUICK_SECONDS if scale.quick else SECONDS
     rows: list[Row] = []
     digests: list[str] = []
-    with joblib.parallel_config("loky", n_jobs=scale.processes or joblib.cpu_count(), inner_max_num_threads=1):
-        runner = joblib.Parallel(return_as="generator")
-        for digest, row in runner(joblib.delayed(_case)(seed, seconds) for seed in range(_count(scale))):
-            rows.append(row)
-            digests.append(digest)
-            scale.step()
+    cases = ((seed, seconds) for seed in range(_count(scale)))
+    for digest, row in in_processes(_case, cases, scale.processes or processors(), ordered=True):
+        rows.append(row)
+        digests.append(digest)
+        scale.step()
     worth = [row for row in rows if row["optimum"] > WORTH]
     # What is not proven depends on how fast the machine is.
     useful = [row for row in worth if row["proven"]]
