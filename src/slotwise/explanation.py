@@ -279,7 +279,7 @@ class _AskingAtArrival(_Asking, CommitAtArrival):
         """Let the policy decide, and look at what it saw."""
         decision = self.inner.admit(job, state, rng)
         assert isinstance(self.inner, CommitAtArrival)
-        if job.id == self.job.id and (terms := self.inner.terms(job, state)) is not None:
+        if job.id == self.job.id and (terms := self.inner.terms(state)) is not None:
             # Answered now: the state is another one later.
             self._learnt = _Question(job, terms, state.slot).answer(admitted=decision.admitted)
         return decision

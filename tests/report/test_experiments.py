@@ -15,7 +15,8 @@ from slotwise.report import results
 from slotwise.report.experiments import grids, prices, small
 from slotwise.report.experiments._base import Found, Scale
 from slotwise.report.experiments.catalogue import EXPERIMENTS
-from slotwise.report.plots import Line, Panel, chart
+from slotwise.report.figures import Line, Panel
+from slotwise.report.plots import chart
 
 NAMES = (
     "utility-vs-jobs", "utility-vs-machines", "utility-vs-horizon", "training-time", "google", "ratio", "gain-factor",

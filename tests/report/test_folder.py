@@ -118,7 +118,7 @@ def test_names_that_no_file_may_have_stay_apart(tmp_path: Path, made: Made) -> N
     names = ["mine:Best", "mine_Best", "mine/Best", "bound"]
     for name in names:
         assert not folder.has(name, 0)
-        folder.keep(Outcome(name, 0, outcome.digest, outcome.run, b"", 0.0))
+        folder.keep(Outcome(name, 0, outcome.digest, outcome.run, b"", [], 0.0))
     assert all(folder.has(name, 0) for name in names)
     assert not folder.has(None, 0), "a policy called bound is not the bound"
     assert folder.finish(names)["policy"].to_list() == names

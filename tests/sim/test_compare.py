@@ -114,7 +114,7 @@ def test_a_summary_is_the_mean_over_runs_and_shows_who_did_not_finish() -> None:
         ["fifo"], machines({"gpu": 1.0}), [gang("a", 1, 3), gang("b", 1, 1)], horizon=4, slot_seconds=1.0, processes=1
     )
     one, other = first.outcomes["fifo", 0], second.outcomes["fifo", 0]
-    moved = Outcome("fifo", 1, other.digest, other.run, b"", 0.0)
+    moved = Outcome("fifo", 1, other.digest, other.run, b"", [], 0.0)
     both = Comparison([one, moved], [first.bounds[0], dataclasses.replace(second.bounds[0], seed=1)])
 
     (row,) = both.summary().to_dicts()

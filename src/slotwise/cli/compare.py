@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from slotwise.cli.source import load
 from slotwise.errors import InvalidInput, SlotwiseError
 
 if TYPE_CHECKING:
+    from polars import DataFrame
+
     from slotwise.workloads._base import Workload
 
 __all__ = ["compare"]
@@ -51,8 +54,15 @@ def compare(
     throughputs: options.Throughputs = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for tables and events; the same command with the same folder goes on."),
+        typer.Option(help="Folder for tables, events and report.html; the same command with the same folder goes on."),
     ] = None,
+    plan_of: Annotated[
+        str | None,
+        typer.Option(help="Whose plan and prices report.html shows, of the first seed; pdors, or the first policy."),
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also write what report.html shows as SVG and PNG, to OUT/figures.")
+    ] = False,
     parallel: Annotated[str, typer.Option(help="processes, or ray for an existing Ray cluster.")] = "processes",
     processes: Annotated[
         int | None, typer.Option(help="Runs at once; as many as there are processors by default.")
@@ -76,6 +86,15 @@ def compare(
         raise InvalidInput(f"--processes must be >= 1, got {processes}")
     if parallel not in BACKENDS:
         raise InvalidInput(f"--parallel must be one of {', '.join(BACKENDS)}, got {parallel!r}")
+    if plan_of is not None and plan_of not in names:
+        raise InvalidInput(f"--plan-of must be one of --policies ({', '.join(names)}), got {plan_of!r}")
+    for option, wanted_too in (("--plan-of", plan_of is not None), ("--figures", figures)):
+        if wanted_too and out is None:
+            raise InvalidInput(f"{option} needs --out, a folder to write to")
+    if figures:
+        from slotwise.report import plots
+
+        plots.require()
 
     # The first one is looked at here and then played.
     @functools.lru_cache(maxsize=1)
@@ -176,6 +195,7 @@ def compare(
         typer.echo(f"slotwise: stopped after {count} of {len(asked)} runs and bounds; {kept}", err=True)
     if folder is not None:
         table = folder.finish(names)
+        _present(folder.path, _chosen(table, plan_of, names, seed), source, given, figures)
     else:
         runs = [one for one in finished if isinstance(one, Outcome)]
         runs.sort(key=lambda one: (names.index(one.policy), one.seed))
@@ -185,6 +205,47 @@ def compare(
         raise KeyboardInterrupt
     if failed:
         raise SlotwiseError(f"{len(failed)} of {len(asked)} runs failed, the tables are without them")
+
+
+def _chosen(table: DataFrame, plan_of: str | None, names: list[str], seed: int) -> tuple[str, int] | None:
+    """Return the run whose plan is shown: of a policy, the first seed that is finished."""
+    finished = {row["policy"]: [int(number) for number in row["seeds"].split(",")] for row in table.to_dicts()}
+    for name in [*([] if plan_of is None else [plan_of]), "pdors", *names, *finished]:
+        if name in finished:
+            return name, seed if seed in finished[name] else finished[name][0]
+    return None
+
+
+def _present(
+    folder: Path,
+    chosen: tuple[str, int] | None,
+    source: Callable[[int], Workload],
+    given: Mapping[str, Any],
+    figures: bool,
+) -> None:
+    """Write what people look at; without plotly the rest is there all the same."""
+    from slotwise.report.presentation import draw, look, write_page
+
+    if chosen is None:
+        return
+    played = source(chosen[1])
+    assert played.cluster is not None
+    options_given = {
+        f"--{name.replace('_', '-')}": value for name, value in given.items() if value not in (None, False)
+    }
+    told = {
+        "How it was made": {"workload digest": f"{played.digest} (seed {chosen[1]})", **options_given},
+        "Assumed": dict(played.assumed),
+        "Skipped": dict(played.skipped),
+    }
+    with working("drawing"):
+        seen = look(folder, chosen, played.cluster.names, played.horizon)
+        try:
+            write_page(folder, seen, f"slotwise compare: {Path(given['workload']).name}", told)
+        except InvalidInput as error:
+            typer.echo(f"slotwise: {error}", err=True)
+        if figures:
+            draw(folder, seen)
 
 
 def _report(
@@ -210,7 +271,8 @@ def _report(
 
     print_summary(rows, said, {"assumed": first.assumed, "skipped": first.skipped})
     if out is not None:
-        typer.echo(f"\ntables and events are in {out}; slotwise explain JOB --run {out} says why")
+        page = f", {out / 'report.html'} shows them" if (out / "report.html").exists() else ""
+        typer.echo(f"\ntables and events are in {out}{page}; slotwise explain JOB --run {out} says why")
 
 
 def _named(option: str, name: str | None) -> dict[str, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,9 @@ from slotwise.cli.source import load
 from slotwise.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from slotwise.events import Command, Event
     from slotwise.model.cluster import Cluster
+    from slotwise.sim.simulator import Log
     from slotwise.workloads._base import Workload
 
 __all__ = ["simulate"]
@@ -55,6 +57,9 @@ def simulate(
     events: Annotated[
         Path | None, typer.Option(help="Write every event and command to this file, a JSON a line.")
     ] = None,
+    gantt: Annotated[
+        bool, typer.Option("--gantt", help="Also print who ran where: machines and slots, a letter for each job.")
+    ] = False,
     no_bound: options.NoBound = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -66,6 +71,8 @@ def simulate(
     given = {name: value for name, value in of_reference.items() if value is not None}
     if given and solver != "reference":
         raise InvalidInput(f"--{next(iter(given))} goes with --solver reference, got it with --solver {solver}")
+    if gantt and as_json:
+        raise InvalidInput("--gantt is a text, --json a document: give one of them")
     source, where = load(
         workload,
         cluster,
@@ -87,6 +94,9 @@ def simulate(
 
     with ExitStack() as stack:
         log = stack.enter_context(event_log(events, [workload, cluster])) if events is not None else None
+        moves: list[dict[str, Any]] = []
+        if gantt:
+            log = _noting(moves, log)
         stack.enter_context(catalogue.blaming(policy))
         with working("loading kernels (compiled once, then cached)"):
             warm_up(policy, solver)
@@ -144,6 +154,25 @@ def simulate(
         from slotwise.report.console import print_run
 
         print_run(report, run)
+        if gantt:
+            from slotwise.report.terminal import print_plan
+            from slotwise.sim.stays import stays
+
+            typer.echo()
+            print_plan(list(stays(moves, source.horizon)), list(run.records), where.names, source.horizon)
+
+
+def _noting(moves: list[dict[str, Any]], log: Log | None) -> Log:
+    """Return a log that also keeps who moved where."""
+    from slotwise.events import JobCompleted, Launch, Resize, Stop, record
+
+    def note(item: Event | Command) -> None:
+        if isinstance(item, Launch | Resize | Stop | JobCompleted):
+            moves.append(record(item))
+        if log is not None:
+            log(item)
+
+    return note
 
 
 def _bound(source: Workload, where: Cluster) -> tuple[float | None, float | None, float | None]:

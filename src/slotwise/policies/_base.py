@@ -144,8 +144,8 @@ class CommitAtArrival(Policy):
     def replan(self, job: Job, state: State, rng: np.random.Generator) -> Decision:
         """Find a new schedule for what an admitted job has left, after a machine of its plan was lost."""
 
-    def terms(self, job: Job, state: State) -> Terms | None:
-        """Return what the decision on ``job`` was made on, just after it; None for a policy without prices."""
+    def terms(self, state: State) -> Terms | None:
+        """Return what decisions are made on now; None for a policy without prices, and before the first one."""
         return None
 
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:

@@ -81,7 +81,7 @@ class Oasis(CommitAtArrival):
         ledger = self.split.ledger(state.ledger)
         return kept_promise(self.planner.plan(request, ledger, self.prices, first=state.slot, at_least=-math.inf))
 
-    def terms(self, job: Job, state: State) -> Terms | None:
+    def terms(self, state: State) -> Terms | None:
         """Return what decisions are made on now."""
         if self.prices is None:
             return None

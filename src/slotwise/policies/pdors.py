@@ -67,7 +67,7 @@ class PdOrs(CommitAtArrival):
         plan = self.planner.plan(request, state.ledger, self.prices, first=state.slot, at_least=-math.inf)
         return kept_promise(plan)
 
-    def terms(self, job: Job, state: State) -> Terms | None:
+    def terms(self, state: State) -> Terms | None:
         """Return what decisions are made on now."""
         if self.prices is None:
             return None

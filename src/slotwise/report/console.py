@@ -11,9 +11,9 @@ from rich.table import Table
 
 from slotwise.sim.metrics import JobRecord, Run
 
-__all__ = ["print_figures", "print_notes", "print_run", "print_summary"]
+__all__ = ["WIDTH", "print_figures", "print_notes", "print_run", "print_summary", "seconds_text"]
 
-_WIDTH = 140
+WIDTH = 140
 """Columns where the output is no terminal."""
 
 _MOST_ANSWERS = 30
@@ -34,7 +34,7 @@ def print_run(report: Mapping[str, Any], run: Run, console: Console | None = Non
     """
     console = Console() if console is None else console
     if not console.is_terminal:
-        console.width = _WIDTH
+        console.width = WIDTH
     if 0 < len(run.records) <= _MOST_ANSWERS:
         console.print(_answers(run))
         console.print()
@@ -53,7 +53,7 @@ def print_figures(report: Mapping[str, Any], console: Console | None = None) -> 
     """
     console = Console() if console is None else console
     if not console.is_terminal:
-        console.width = _WIDTH
+        console.width = WIDTH
     figures = Table(show_header=False, box=None, pad_edge=False)
     for name, value in report.items():
         if name in ("assumed", "skipped"):
@@ -88,7 +88,7 @@ def print_summary(
     """
     console = Console() if console is None else console
     if not console.is_terminal:
-        console.width = _WIDTH
+        console.width = WIDTH
     table = Table(box=None, pad_edge=False)
     table.add_column("policy")
     for title in (
@@ -105,7 +105,7 @@ def print_summary(
             f"{row['total_utility']:.1f}" + ("" if spread is None else f" ± {spread:.1f}"),
             "-" if share is None else f"{share:.1%}",
             *(f"{row[name]:.4g}" for name in ("admitted", "completed", "unfinished", "rejected", "infeasible")),
-            *(_seconds(row[name]) for name in ("jct_seconds_mean", "jct_seconds_p99", "decision_seconds_p50")),
+            *(seconds_text(row[name]) for name in ("jct_seconds_mean", "jct_seconds_p99", "decision_seconds_p50")),
         )
     console.print(table)
     for note in notes:
@@ -113,7 +113,8 @@ def print_summary(
     print_notes(source, console)
 
 
-def _seconds(value: float | None) -> str:
+def seconds_text(value: float | None) -> str:
+    """Return a duration as a person writes it, with 3 digits."""
     if value is None:
         return "-"
     for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0)):

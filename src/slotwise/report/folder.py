@@ -22,6 +22,9 @@ __all__ = ["Folder", "read_events", "read_runs", "read_settings"]
 _SETTINGS = "comparison.json"
 _PARTS = "parts"
 _EVENTS = "events"
+_TABLES = {"jobs": "jobs.parquet", "slots": "slots.parquet", "prices": "prices.parquet"}
+"""Tables of all runs, and how the part of one run is called."""
+_EMPTY = {"jobs": tables.JOB_COLUMNS, "slots": tables.SLOT_COLUMNS, "prices": tables.PRICE_COLUMNS}
 
 Row = dict[str, Any]
 
@@ -31,7 +34,8 @@ class Folder:
 
     ``comparison.json`` says how they were made. ``parts/`` has a row and a job table for each finished run and a row
     for each bound, ``events/`` the events of each run. Each file is whole or not there, and the row is written last:
-    a run whose row is there is finished. ``runs.parquet``, ``jobs.parquet`` and ``summary.csv`` are made of the parts.
+    a run whose row is there is finished. ``runs.parquet``, ``jobs.parquet``, ``slots.parquet``, ``prices.parquet`` and
+    ``summary.csv`` are made of the parts.
 
     Parameters
     ----------
@@ -74,7 +78,10 @@ class Folder:
         row = _read(self._part(policy, seed, "json"))
         if row is None or row.get("policy_source", "") != source:
             return False
-        return policy is None or (self._part(policy, seed, "parquet").exists() and self._events(policy, seed).exists())
+        if policy is None:
+            return True
+        tables_ = [self._part(policy, seed, ending) for ending in _TABLES.values()]
+        return all(path.exists() for path in [*tables_, self._events(policy, seed)])
 
     def keep(self, finished: Outcome | Bounded, source: str = "") -> None:
         """Write a finished run or bound."""
@@ -88,15 +95,18 @@ class Folder:
             }
             write_whole(self._part(None, finished.seed, "json"), _text(row))
             return
-        part = self._part(finished.policy, finished.seed, "parquet")
-        jobs = tables.frame(tables.job_rows(finished), tables.JOB_COLUMNS)
-        fill_whole(part, jobs.write_parquet)
+        for name, table in (
+            ("jobs", tables.frame(tables.job_rows(finished), tables.JOB_COLUMNS)),
+            ("slots", tables.frame(tables.slot_rows(finished))),
+            ("prices", tables.frame(tables.price_rows(finished), tables.PRICE_COLUMNS)),
+        ):
+            fill_whole(self._part(finished.policy, finished.seed, _TABLES[name]), table.write_parquet)
         write_whole(self._events(finished.policy, finished.seed), finished.events)
         row = tables.run_row(finished, None) | {"policy_source": source}
         write_whole(self._part(finished.policy, finished.seed, "json"), _text(row))
 
     def finish(self, policies: list[str]) -> polars.DataFrame:
-        """Write ``runs.parquet``, ``jobs.parquet`` and ``summary.csv`` of all that is finished; return the summary.
+        """Write the tables and ``summary.csv`` of all that is finished; return the summary.
 
         ``policies`` come first, in this order, then those of earlier calls.
         """
@@ -117,10 +127,11 @@ class Folder:
         table = tables.frame(runs)
         summary = tables.summary(table)
         fill_whole(self.path / "runs.parquet", table.write_parquet)
-        # Job by job through memory would be much: one part after another.
-        parts = [self._part(row["policy"], row["seed"], "parquet") for row in runs]
-        jobs = polars.scan_parquet(parts) if parts else polars.LazyFrame(schema=tables.JOB_COLUMNS)
-        fill_whole(self.path / "jobs.parquet", jobs.sink_parquet)
+        for name, ending in _TABLES.items():
+            # Job by job through memory would be much: one part after another.
+            parts = [self._part(row["policy"], row["seed"], ending) for row in runs]
+            rows_of_all = polars.scan_parquet(parts) if parts else polars.LazyFrame(schema=_EMPTY[name])
+            fill_whole(self.path / f"{name}.parquet", rows_of_all.sink_parquet)
         fill_whole(self.path / "summary.csv", summary.write_csv)
         return summary
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.fitting import Fit
+from slotwise.report.figures import BOUND, Gantt, Heat, Panel, colour, job_colour
 
-__all__ = ["FORMATS", "Line", "Panel", "chart", "measured_against_fitted", "require"]
+__all__ = ["FORMATS", "chart", "gantt", "heat", "measured_against_fitted", "require"]
 
 FORMATS = ("png", "svg")
 """Formats of a picture, as endings of its file's name."""
@@ -26,63 +26,16 @@ _MOST_ACROSS = 4
 
 _CHART_WIDTH, _CHART_HEIGHT, _LEGEND_WIDTH = 4.2, 3.6, 1.9
 """Of each panel of a chart, and what its legend takes, inches."""
-_LIMIT = "bound"
-_COLOURS = (
-    "#1f5a94", "#d1495b", "#2e8b57", "#e08e0b", "#7b4fa3", "#8c6d46", "#d66bb2", "#5f6b73", "#a3a12f", "#2aa7b8",
-    "#f0704a",
-)  # fmt: skip
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+_WIDTH, _ROW, _TALLEST, _MOST_NAMED = 9.0, 0.17, 9.0, 40
+"""Of a plan and of numbers over machines: inches across, a machine's row and all at most, and rows that are named."""
+_FILLED = 0.92
+"""Share of a machine's row that its jobs fill."""
 _MOST_MARKED = 25
 """Points of a curve beyond which they are not marked."""
 _LONGEST_TITLE = 34
 _TICKS, _FEWER_TICKS, _WIDE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 3.0), 30.0
 """Where an axis has numbers, in each power of ten, and the range from which on it has fewer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One curve, or one set of bars.
-
-    Attributes
-    ----------
-    name : str
-        In the legend.
-    xs : sequence of float or str
-        Where its points are; names for bars.
-    ys : sequence of float or None
-        As many heights, None where there is none.
-    errors : sequence of float
-        Half widths of the bars that show how sure a height is, None where that is not known; none if empty.
-    """
-
-    name: str
-    xs: Sequence[float] | Sequence[str]
-    ys: Sequence[float | None]
-    errors: Sequence[float | None] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One part of a figure.
-
-    Attributes
-    ----------
-    title, x_label, y_label : str
-        What it shows.
-    lines : sequence of Line
-        Its curves. One that is called ``bound`` is drawn as a limit.
-    bars : bool
-        Whether heights over names are drawn as bars.
-    logarithmic : bool
-        Whether the x axis is.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: Sequence[Line]
-    bars: bool = False
-    logarithmic: bool = False
 
 
 def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
@@ -104,11 +57,12 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
     """
     require()
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(_CHART_WIDTH * len(panels) + _LEGEND_WIDTH, _CHART_HEIGHT), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False).ravel()
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines if not panel.bars))
-    styles = {name: at for at, name in enumerate(name for name in names if name != _LIMIT)}
+    styles = {name: at for at, name in enumerate(name for name in names if name != BOUND)}
     handles: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=True):
         axis.set_title(panel.title, fontsize=9)
@@ -122,29 +76,133 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
             heights = np.array([math.nan if y is None else y for y in line.ys])
             if panel.bars:
                 at = np.arange(len(heights))
-                axis.bar(at, heights, color=_COLOURS[0], width=0.7)
+                spread = [math.nan if e is None else e for e in line.errors] or None
+                axis.bar(at, heights, color=colour(0), width=0.7, yerr=spread, ecolor="0.3", capsize=2)
                 axis.set_xticks(at, [str(x) for x in line.xs], rotation=60, ha="right", fontsize=8)
                 continue
-            if line.name == _LIMIT:
+            if line.name == BOUND:
                 look: dict[str, Any] = {"color": "0.2", "linestyle": "--", "linewidth": 1.2}
             else:
                 at_style = styles[line.name]
                 look = {
-                    "color": _COLOURS[at_style % len(_COLOURS)],
+                    "color": colour(at_style),
                     "marker": _MARKERS[at_style % len(_MARKERS)] if len(heights) <= _MOST_MARKED else None,
                     "markersize": 4,
                     "linewidth": 1.4,
                 }
             widths = np.array([math.nan if e is None else e for e in line.errors]) if len(line.errors) else None
+            if panel.steps:
+                look |= {"drawstyle": "steps-post", "marker": None}
             drawn = axis.errorbar(line.xs, heights, yerr=widths, elinewidth=0.7, **look)
             handles.setdefault(line.name, drawn)
+        if panel.limit is not None:
+            drawn = axis.axhline(panel.limit, color="0.2", linestyle="--", linewidth=1.2)
+            handles.setdefault(BOUND, drawn)
         if panel.logarithmic:
             axis.set_xscale("log")
+        if panel.steps:
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_ylim(bottom=0.0)
     if handles:
         figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=10)
     return _saved(figure, format)
+
+
+def gantt(plan: Gantt, format: str) -> bytes:
+    """Draw a plan: machines from above, slots from the left, a colour for each job; servers are hatched.
+
+    Parameters
+    ----------
+    plan : Gantt
+        What to draw.
+    format : str
+        One of ``FORMATS``.
+    """
+    require()
+    from matplotlib.collections import PatchCollection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch, Rectangle
+
+    height = min(_TALLEST, 1.4 + _ROW * (len(plan.rows) + 1))
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    axis = figure.subplots()
+    patches: dict[str, list[Rectangle]] = {"": [], "////": []}
+    for box in plan.boxes:
+        high = _FILLED / box.lanes
+        top = box.row - _FILLED / 2 + box.lane * high
+        shared = box.workers / (box.workers + box.servers)
+        for hatch, begin, share in (("", 0.0, shared), ("////", shared, 1.0 - shared)):
+            if share > 0:
+                corner = (box.first - 0.5, top + begin * high)
+                patches[hatch].append(
+                    Rectangle(corner, box.last - box.first + 1, share * high, color=job_colour(box.job))
+                )
+    for hatch, some in patches.items():
+        look: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.3} | ({"hatch": hatch} if hatch else {})
+        axis.add_collection(PatchCollection(some, facecolors=[p.get_facecolor() for p in some], **look))
+    for admitted, marker in ((True, "v"), (False, "x")):
+        slots = [arrival.slot for arrival in plan.arrivals if arrival.admitted == admitted]
+        axis.scatter(slots, [-1.0] * len(slots), s=14, marker=marker, color="0.25" if admitted else "0.6", linewidths=1)
+    axis.set(
+        xlim=(plan.first - 0.5, plan.last + 0.5),
+        ylim=(len(plan.rows) - 0.4, -1.6 if plan.arrivals else -0.6),
+        xlabel=plan.x_label,
+    )
+    _name_rows(axis, plan.rows)
+    axis.set_title(plan.title, fontsize=10)
+    key: list[Any] = [
+        Patch(facecolor="0.6", label="workers"),
+        Patch(facecolor="0.6", edgecolor="white", hatch="////", label="servers"),
+    ]
+    if plan.arrivals:
+        key += [
+            Line2D([], [], linestyle="", marker="v", color="0.25", label="arrival, let in"),
+            Line2D([], [], linestyle="", marker="x", color="0.6", label="arrival, turned away"),
+        ]
+    figure.legend(handles=key, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return _saved(figure, format)
+
+
+def heat(numbers: Heat, format: str) -> bytes:
+    """Draw the first layer of numbers over slots and machines as colours.
+
+    Parameters
+    ----------
+    numbers : Heat
+        What to draw.
+    format : str
+        One of ``FORMATS``.
+    """
+    require()
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    height = min(_TALLEST, 1.4 + _ROW * len(numbers.rows))
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    axis = figure.subplots()
+    name, layer = next(iter(numbers.layers.items()))
+    values = np.array([[math.nan if v is None else v for v in row] for row in layer])
+    edges = [*numbers.slots, numbers.slots[-1] + numbers.width]
+    norm = LogNorm() if numbers.logarithmic else None
+    drawn = axis.pcolormesh(np.array(edges) - 0.5, np.arange(len(numbers.rows) + 1) - 0.5, values, norm=norm)
+    axis.invert_yaxis()
+    axis.set_xlabel(numbers.x_label)
+    _name_rows(axis, numbers.rows)
+    axis.set_title(f"{numbers.title}: {name}", fontsize=10)
+    figure.colorbar(drawn, label=numbers.unit)
+    return _saved(figure, format)
+
+
+def _name_rows(axis: Any, rows: Sequence[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    every = -(-len(rows) // _MOST_NAMED)
+    at = range(0, len(rows), every)
+    axis.set_yticks(list(at), [rows[i] for i in at], fontsize=7, parse_math=False)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _saved(figure: Any, format: str) -> bytes:
@@ -168,7 +226,7 @@ def require() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InvalidInput("--plot needs matplotlib, which is not there: pip install 'slotwise[plot]'") from None
+        raise InvalidInput("pictures need matplotlib, which is not there: pip install 'slotwise[plot]'") from None
 
 
 def measured_against_fitted(fits: Sequence[Fit], format: str) -> bytes:

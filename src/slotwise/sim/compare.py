@@ -19,6 +19,7 @@ from slotwise.policies import catalogue
 from slotwise.policies._base import Policy
 from slotwise.sim.metrics import Run
 from slotwise.sim.outcomes import Bounded, Failed, Outcome
+from slotwise.sim.pricemap import PriceMap
 from slotwise.sim.processes import in_processes, processors
 from slotwise.sim.simulator import simulate, warm_up
 from slotwise.workloads._base import Workload
@@ -91,7 +92,7 @@ def play(
     conditions : Conditions
         The same for all.
     events : bool
-        Whether to keep the events of each run.
+        Whether to keep the events of each run, and its prices over time.
     processes : int, optional
         How many at once; as many as the machine (or the Ray cluster) has processors if not given.
     backend : str
@@ -172,6 +173,7 @@ def _run(
         warm_up(policy, conditions.slot_solver)
         _WARM.add((name_of(policy), conditions.slot_solver))
         begin = time.perf_counter()
+    prices = PriceMap(workload.horizon)
     lines = io.BytesIO()
     with gzip.GzipFile(fileobj=lines, mode="wb", compresslevel=1, mtime=0) as packed:
 
@@ -191,9 +193,10 @@ def _run(
             grid=conditions.grid,
             server_share=conditions.server_share,
             log=log if events else None,
+            watch=prices.see if events else None,
         )
     wall = time.perf_counter() - begin
-    return Outcome(name_of(policy), seed, workload.digest, run, lines.getvalue() if events else b"", wall)
+    return Outcome(name_of(policy), seed, workload.digest, run, lines.getvalue() if events else b"", prices.rows, wall)
 
 
 def _bound(workload: Workload, cluster: Cluster) -> tuple[float | None, float | None]:

@@ -19,6 +19,7 @@ from slotwise.model.schedule import Reason, Schedule
 __all__ = ["JobRecord", "Recorder", "Run"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -94,6 +95,10 @@ class Run:
         Share of each resource in use, of the whole cluster over the whole horizon; 0 where there is none of it.
     decision_times : (n,) float64
         Seconds of each decision.
+    use : (T, R) float64
+        Share of each resource of the whole cluster that jobs took in each slot, in [0, 1].
+    running, waiting : (T,) int64
+        Jobs that ran in each slot, and jobs that were in by then, had not finished and did not run.
     rounding : mapping of str to float
         What the reference solver counted; empty with any other.
     """
@@ -106,6 +111,9 @@ class Run:
     records: Mapping[str, JobRecord]
     utilization: Mapping[str, float]
     decision_times: Floats
+    use: Floats
+    running: Ints
+    waiting: Ints
     rounding: Mapping[str, float | None] = field(default_factory=dict)
 
     def schedule(self, job_id: str) -> Schedule | None:
@@ -192,8 +200,10 @@ class Recorder:
     slot_seconds: float
     seed: int
     _records: dict[str, JobRecord] = field(default_factory=dict)
-    _used: Floats | None = None
-    """(R,) grains, summed over slots."""
+    _used: list[Floats] = field(default_factory=list)
+    """(R,) grains of each slot."""
+    _counts: list[tuple[int, int]] = field(default_factory=list)
+    """Jobs that ran and jobs that did not, of each slot."""
     _times: list[float] = field(default_factory=list)
 
     def arrived(self, job: Job) -> None:
@@ -226,9 +236,10 @@ class Recorder:
         record.active_slots += 1
         record.colocated_slots += alone
 
-    def used(self, grains: Floats) -> None:
-        """Note what all jobs took in a slot, (R,)."""
-        self._used = grains + (0.0 if self._used is None else self._used)
+    def played(self, grains: Floats, running: int, waiting: int) -> None:
+        """Note what all jobs took in a slot, (R,), how many ran, and how many are in and did not."""
+        self._used.append(grains.copy())
+        self._counts.append((running, waiting))
 
     def completed(self, slot: int, job_id: str, utility: float) -> None:
         """Note that a job finished, and what that earned."""
@@ -237,9 +248,12 @@ class Recorder:
 
     def finish(self, counted: Mapping[str, float | None]) -> Run:
         """Return the run; ``counted`` is what the policy has to say of itself."""
-        offered = self.cluster.capacity.sum(axis=0) * self.horizon
-        used = np.zeros(len(offered)) if self._used is None else self._used * self.cluster.grain
-        shares = np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)
+        offered = self.cluster.capacity.sum(axis=0)
+        # Whole numbers of grains: sums are exact.
+        used = np.array(self._used).reshape(-1, len(offered))
+        use = _shares(used * self.cluster.grain, offered)
+        shares = _shares(used.sum(axis=0) * self.cluster.grain, offered * self.horizon)
+        counts = np.array(self._counts, dtype=np.int64).reshape(-1, 2)
         return Run(
             self.policy,
             self.seed,
@@ -249,5 +263,12 @@ class Recorder:
             self._records,
             dict(zip(self.cluster.resources, shares.tolist(), strict=True)),
             np.array(self._times),
+            use,
+            counts[:, 0],
+            counts[:, 1],
             counted,
         )
+
+
+def _shares(used: Floats, offered: Floats) -> Floats:
+    return np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)

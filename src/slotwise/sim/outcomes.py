@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from slotwise.sim.metrics import Run
 
@@ -25,6 +27,8 @@ class Outcome:
         What it came to.
     events : bytes
         Every event and command in order, a JSON a line, in gzip; empty unless they were asked for.
+    prices : sequence of mapping
+        What machines cost over time, see ``slotwise.sim.pricemap``; empty unless events were asked for.
     wall_seconds : float
         What it took, kernels loaded.
     """
@@ -34,6 +38,7 @@ class Outcome:
     digest: str
     run: Run
     events: bytes
+    prices: Sequence[Mapping[str, Any]]
     wall_seconds: float
 
 

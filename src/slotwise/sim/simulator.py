@@ -31,7 +31,7 @@ from slotwise.model.schedule import Placement, Reason
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed
 from slotwise.model.utility import Sigmoid
 from slotwise.optim.request import Request
-from slotwise.policies._base import CommitAtArrival, Policy
+from slotwise.policies._base import CommitAtArrival, Policy, State
 from slotwise.policies.catalogue import make
 from slotwise.scheduler import Scheduler
 from slotwise.sim.metrics import Recorder, Run
@@ -39,6 +39,7 @@ from slotwise.sim.metrics import Recorder, Run
 __all__ = ["simulate", "warm_up"]
 
 Log = Callable[[Event | Command], None]
+Watch = Callable[[int, Policy, State], None]
 
 
 def simulate(
@@ -55,6 +56,7 @@ def simulate(
     grid: int = 500,
     server_share: float = 0.2,
     log: Log | None = None,
+    watch: Watch | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Play jobs against a policy on a virtual clock.
@@ -77,6 +79,8 @@ def simulate(
         For a policy given by name, see ``slotwise.policies.catalogue.make``.
     log : callable, optional
         Called with every event and command in order.
+    watch : callable, optional
+        Called with each slot, the policy and the state it reads, after the slot was played.
     progress : callable, optional
         Called with the number of slots played so far.
 
@@ -128,6 +132,8 @@ def simulate(
             world.arrive(arrivals[at])
             at += 1
         world.play(slot)
+        if watch is not None:
+            watch(slot, policy, world.scheduler.state)
         if progress is not None:
             progress(slot + 1)
     return world.recorder.finish(policy.figures())
@@ -239,7 +245,7 @@ class _World:
             self._tell(Progressed(slot, job_id, samples))
             if active.trained >= active.request.needed:
                 finished.append(job_id)
-        self.recorder.used(self._grains)
+        self.recorder.played(self._grains, len(self._running), len(self._active) - len(self._running))
         for job_id in finished:
             request = self._active[job_id].request
             self.recorder.completed(slot, job_id, float(request.utility[slot - request.arrival]))

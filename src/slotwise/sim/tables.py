@@ -13,7 +13,19 @@ import polars
 from slotwise.model.schedule import Reason
 from slotwise.sim.outcomes import Bounded, Outcome
 
-__all__ = ["EMPTY_RUN_SHARE", "JOB_COLUMNS", "frame", "job_rows", "notes", "run_row", "summary"]
+__all__ = [
+    "EMPTY_RUN_SHARE",
+    "JOB_COLUMNS",
+    "PRICE_COLUMNS",
+    "SLOT_COLUMNS",
+    "frame",
+    "job_rows",
+    "notes",
+    "price_rows",
+    "run_row",
+    "slot_rows",
+    "summary",
+]
 
 Row = dict[str, Any]
 
@@ -38,6 +50,26 @@ JOB_COLUMNS: Mapping[str, Any] = {
     "colocated_slots": polars.Int64,
 }
 """Columns of a table of jobs, of which some may have nothing but nulls."""
+
+SLOT_COLUMNS: Mapping[str, Any] = {
+    "policy": polars.String,
+    "seed": polars.Int64,
+    "slot": polars.Int64,
+    "running": polars.Int64,
+    "waiting": polars.Int64,
+}
+"""Columns of a table of slots, before those of the resources: ``use_gpu``, ..."""
+
+PRICE_COLUMNS: Mapping[str, Any] = {
+    "policy": polars.String,
+    "seed": polars.Int64,
+    "slot": polars.Int64,
+    "first_machine": polars.Int64,
+    "last_machine": polars.Int64,
+    "resource": polars.String,
+    "price": polars.Float64,
+}
+"""Columns of a table of prices, which is empty for policies that have none."""
 
 _NO_MEAN = ("policy", "seed", "workload_digest")
 
@@ -120,6 +152,28 @@ def job_rows(outcome: Outcome) -> list[Row]:
         }
         for record in outcome.run.records.values()
     ]
+
+
+def slot_rows(outcome: Outcome) -> list[Row]:
+    """Return what went on in each slot of a run: jobs, and the share of each resource in use."""
+    run = outcome.run
+    named = [f"use_{_word(name)}" for name in run.utilization]
+    return [
+        {
+            "policy": outcome.policy,
+            "seed": outcome.seed,
+            "slot": slot,
+            "running": int(run.running[slot]),
+            "waiting": int(run.waiting[slot]),
+            **dict(zip(named, run.use[slot].tolist(), strict=True)),
+        }
+        for slot in range(run.horizon)
+    ]
+
+
+def price_rows(outcome: Outcome) -> list[Row]:
+    """Return what machines cost over time in a run; see ``slotwise.sim.pricemap``."""
+    return [{"policy": outcome.policy, "seed": outcome.seed, **row} for row in outcome.prices]
 
 
 def summary(runs: polars.DataFrame) -> polars.DataFrame:

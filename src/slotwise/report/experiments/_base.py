@@ -12,7 +12,7 @@ import numpy as np
 
 from slotwise.errors import SlotwiseError
 from slotwise.policies import catalogue
-from slotwise.report.plots import Panel
+from slotwise.report.figures import Panel
 from slotwise.sim.compare import Conditions, play
 from slotwise.sim.outcomes import Bounded, Failed, Outcome
 from slotwise.workloads._base import Workload

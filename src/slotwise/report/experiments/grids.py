@@ -20,7 +20,7 @@ from slotwise.report.experiments._base import (
     seeds_of,
     sure,
 )
-from slotwise.report.plots import Line, Panel
+from slotwise.report.figures import Line, Panel
 from slotwise.sim import tables
 from slotwise.sim.compare import Comparison, Conditions
 from slotwise.workloads._base import Workload

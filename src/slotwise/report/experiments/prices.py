@@ -22,7 +22,7 @@ from slotwise.report.experiments._base import (
     seeds_of,
     sure,
 )
-from slotwise.report.plots import Line, Panel
+from slotwise.report.figures import Line, Panel
 from slotwise.sim.compare import Conditions
 from slotwise.sim.outcomes import Outcome
 from slotwise.workloads._base import Workload

@@ -11,7 +11,7 @@ import numpy as np
 from slotwise.optim.bound import upper_bound
 from slotwise.optim.offline import offline_optimum
 from slotwise.report.experiments._base import Experiment, Found, Scale, digest_of, percent
-from slotwise.report.plots import Line, Panel
+from slotwise.report.figures import Line, Panel
 from slotwise.sim.processes import in_processes, processors
 from slotwise.sim.simulator import simulate
 from slotwise.workloads.synthetic import paper
