@@ -19,7 +19,7 @@ FIND_PYTHON = python=; for candidate in $(PYTHONS); do \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench format lock clean
+.PHONY: help demo test bench docs format lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -37,6 +37,9 @@ test: .venv/.installed  ## lint, format check, types, layers, tests
 
 bench: .venv/.installed  ## run the benchmarks, on one core
 	$(BIN)/pytest benchmarks --benchmark-only --benchmark-sort=fullname --benchmark-columns=min,median,iqr,rounds
+
+docs: .venv/.installed  ## write docs/reference.md from the code
+	$(BIN)/python docs/generate.py
 
 format: .venv/.installed  ## sort imports, apply safe fixes, format
 	$(BIN)/ruff check --fix .

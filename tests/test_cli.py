@@ -50,7 +50,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("policy", ["pdors", "fifo", "drf"])
-def test_json_has_every_documented_field_and_the_jobs_add_up(capsys: pytest.CaptureFixture[str], policy: str) -> None:
+def test_json_has_the_fields_of_the_design_and_the_jobs_add_up(capsys: pytest.CaptureFixture[str], policy: str) -> None:
     found = figures(capsys, *PAPER, "--policy", policy)
     assert set(found) >= FIELDS
     assert found["jobs"] == 20
@@ -66,12 +66,6 @@ def test_json_has_every_documented_field_and_the_jobs_add_up(capsys: pytest.Capt
     assert 0 <= found["bound_gap"] <= 1e-3
     assert found["rounding"] is None
     assert (found["solver"], found["prices"]) == (("sweep", "learnt") if policy == "pdors" else (None, None))
-
-
-def test_documented_fields_are_those_that_come_out(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "docs/commands.md").read_text()
-    for field in figures(capsys, *PAPER):
-        assert f"`{field}`" in text
 
 
 def test_own_jobs_are_answered_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,7 +284,7 @@ def test_help_loads_no_heavy_library() -> None:
     code = "import sys; from slotwise.cli import main; main(['--help']); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.splitlines()[-1].split())
-    assert not loaded & {"numpy", "numba", "polars", "yaml"}
+    assert not loaded & {"numpy", "numba", "polars", "yaml", "slotwise.cli.fields"}
 
 
 def test_output_closed_early_is_not_an_error() -> None:
@@ -364,13 +358,6 @@ def test_the_bound_of_a_run_is_that_of_the_command(capsys: pytest.CaptureFixture
     assert found["offline"]["proven"] is True
     assert found["workload_digest"] == run["workload_digest"]
     assert 0 <= found["bound_gap"] <= 1e-3
-
-
-def test_documented_fields_of_bound_are_those_that_come_out(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "docs/commands.md").read_text().split("## `slotwise bound`")[1]
-    found = figures(capsys, "bound", *SMALL, "--exact")
-    for field in [*found, *found["offline"]]:
-        assert f"`{field}`" in text
 
 
 def test_stored_prices_prove_the_bound_to_anybody(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -53,15 +53,6 @@ def test_inspect_prints_the_same_for_people(write: Write, capsys: pytest.Capture
     assert "rows: malformed: 1" in out
 
 
-def test_documented_fields_are_those_that_come_out(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[1] / "docs/commands.md").read_text()
-    path = str(write(*PAI))
-    for field in figures(capsys, "inspect", path):
-        assert f"`{field}`" in text
-    for field in figures(capsys, "convert", path, "-o", path + ".csv"):
-        assert f"`{field}`" in text
-
-
 def test_inspect_works_without_throughputs(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     path, speeds = write(*GAVEL, name="trace"), write(SPEEDS, name="speeds")
     found = figures(capsys, "inspect", str(path), "--cluster", "2x2")

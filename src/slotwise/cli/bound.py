@@ -36,15 +36,22 @@ def bound(
     gap: Annotated[
         float, typer.Option(help="Stop where no prices can prove a bound that is lower by more than this share.")
     ] = 1e-3,
-    rounds: Annotated[int, typer.Option(help="Stop after so many rounds of the search.")] = 500,
+    rounds: Annotated[
+        int, typer.Option(help="Stop after so many rounds (20 subgradient steps and a linear program each).")
+    ] = 500,
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Stop after so many seconds with what there is; the offline optimum gets as many of its own."
+            help="Stop after the round in which so many seconds are up; the offline optimum gets as many of its own."
         ),
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Find the offline optimum too (MILP; small cases only).")
+        bool,
+        typer.Option(
+            "--exact",
+            help="Find the offline optimum too, as a mixed-integer program; for small cases: jobs that can finish x "
+            f"slots x machines up to {LARGEST_EXACT:,}.",
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the prices that prove the bound to this file, as JSON.")

@@ -33,9 +33,18 @@ def compare(
     workload: options.WorkloadName,
     policies: Annotated[
         str,
-        typer.Option(envvar="SLOTWISE_POLICIES", help="Names between commas (slotwise policies lists them), or all."),
+        typer.Option(
+            envvar="SLOTWISE_POLICIES",
+            help="Names between commas (slotwise policies lists them), package.module:Class among them, or all.",
+        ),
     ] = "all",
-    seeds: Annotated[int, typer.Option(help="Runs of each policy, with seeds from --seed on.")] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="Runs of each policy, with seeds from --seed on. A seed draws a generated workload, and what a trace "
+            "does not say."
+        ),
+    ] = 1,
     cluster: options.ClusterName = None,
     cluster_share: options.ClusterShare = None,
     machines: options.Machines = None,
@@ -54,18 +63,24 @@ def compare(
     throughputs: options.Throughputs = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for tables, events and report.html; the same command with the same folder goes on."),
+        typer.Option(
+            help="Folder for tables, events and report.html; the same command with the same folder goes on.",
+            show_default="none: a table only",
+        ),
     ] = None,
     plan_of: Annotated[
         str | None,
-        typer.Option(help="Whose plan and prices report.html shows, of the first seed; pdors, or the first policy."),
+        typer.Option(
+            help="Whose plan and prices report.html shows, of the first seed.",
+            show_default="pdors, or the first policy",
+        ),
     ] = None,
     figures: Annotated[
         bool, typer.Option("--figures", help="Also write what report.html shows as SVG and PNG, to OUT/figures.")
     ] = False,
-    parallel: Annotated[str, typer.Option(help="processes, or ray for an existing Ray cluster.")] = "processes",
+    parallel: Annotated[str, typer.Option(help="processes, or ray: on an existing Ray cluster.")] = "processes",
     processes: Annotated[
-        int | None, typer.Option(help="Runs at once; as many as there are processors by default.")
+        int | None, typer.Option(help="Runs at once.", show_default="as many as there are processors")
     ] = None,
     no_bound: options.NoBound = False,
     as_json: options.AsJson = False,

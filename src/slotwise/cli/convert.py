@@ -21,7 +21,11 @@ def convert(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the job list (CSV) to this file.")],
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", help="Calibrate durations at the bandwidth of these machines (default: 5Gbps)."),
+        typer.Option(
+            "--cluster",
+            help="Calibrate durations at the bandwidth of these machines, as a simulation on them does.",
+            show_default="5Gbps between machines",
+        ),
     ] = None,
     slot: options.Slot = None,
     seed: options.Seed = 0,

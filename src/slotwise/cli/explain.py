@@ -28,9 +28,9 @@ def explain(
     job: Annotated[str, typer.Argument(help="Its name.")],
     run: Annotated[Path, typer.Option(help="A folder that slotwise compare wrote (--out).")],
     policy: Annotated[
-        str | None, typer.Option(help="Of the runs in the folder; the only one, or pdors, by default.")
+        str | None, typer.Option(help="Of the runs in the folder.", show_default="pdors, or the only one")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the runs in the folder; the lowest by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the runs in the folder.", show_default="the lowest")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say why a job of a finished run was let in or turned away, or waited: its decision is made again, and asked."""

@@ -30,12 +30,17 @@ def fit(
         str | None,
         typer.Option(
             help="Bandwidths inside a machine and between machines where the rows were measured, for rows that name "
-            "the place only: 50Gbps,5Gbps by default."
+            "the place only.",
+            show_default="50Gbps,5Gbps",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the YAML (with --json, the JSON) to this file.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw measured against fitted seconds to this file, .png or .svg.")
+        Path | None,
+        typer.Option(
+            help="Draw measured against fitted seconds of an iteration to this file, .png or .svg, one panel a model; "
+            "needs the extra plot."
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -26,15 +26,32 @@ def quote(
     cluster: Annotated[
         str, typer.Option("--cluster", help="A cluster file, or 32x8 for 32 machines of 8 GPUs; all of it free.")
     ],
-    job: Annotated[str | None, typer.Option(help="Which job, where the file holds several.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Which job, where the file holds several.", show_default="the only one")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="As if it had to run with exactly so many: how many servers go with them?")
+        int | None,
+        typer.Option(
+            help="As if it had to run with exactly so many: how many servers go with them?",
+            show_default="as in the file",
+        ),
     ] = None,
     slot: options.Slot = None,
     horizon: Annotated[
-        int | None, typer.Option(help="Slots to look at (24 h, or twice what the job takes alone on the cluster).")
+        int | None,
+        typer.Option(
+            help="Slots to look at.",
+            show_default="the larger of 24 h and twice what the job takes alone on the cluster, of which at most 30 "
+            "days count",
+        ),
     ] = None,
-    prices: Annotated[str, typer.Option(help="scale=X: an empty machine costs X a slot; or learnt.")] = "scale=1",
+    prices: Annotated[
+        str,
+        typer.Option(
+            help="scale=X: an empty machine costs X a slot, spread evenly over its resources; or learnt, which knows "
+            "of no other job here."
+        ),
+    ] = "scale=1",
     solver: Annotated[str, typer.Option(help="sweep or exact.")] = "sweep",
     grid: Annotated[int, typer.Option(help="Least number of workload steps of the program over slots.")] = 500,
     as_json: options.AsJson = False,

@@ -26,7 +26,8 @@ __all__ = ["simulate"]
 def simulate(
     workload: options.WorkloadName,
     policy: Annotated[
-        str, typer.Option(envvar="SLOTWISE_POLICY", help="A name (slotwise policies), or package.module:Class.")
+        str,
+        typer.Option(envvar="SLOTWISE_POLICY", help="A name (slotwise policies), or package.module:Class of your own."),
     ] = "pdors",
     cluster: options.ClusterName = None,
     cluster_share: options.ClusterShare = None,
@@ -38,14 +39,25 @@ def simulate(
     prices: options.PricesText = "learnt",
     solver: options.SolverName = "sweep",
     delta: Annotated[
-        float | None, typer.Option(help="Probability of failure that a gain by name allows for (0.1; reference).")
+        float | None,
+        typer.Option(
+            help="Of --solver reference: probability of failure that a gain by name allows for.", show_default="0.1"
+        ),
     ] = None,
     gain: Annotated[
         str | None,
-        typer.Option(help="Scales the relaxation: packing, covering, textbook or a number (1; reference)."),
+        typer.Option(
+            help="Of --solver reference: what the relaxation is scaled by before it is rounded; a number, or packing, "
+            "covering or textbook, computed from --delta.",
+            show_default="1",
+        ),
     ] = None,
     attempts: Annotated[
-        int | None, typer.Option(help="Roundings of one relaxation at most, then the sweep (100; reference).")
+        int | None,
+        typer.Option(
+            help="Of --solver reference: roundings of one relaxation at most, after which the sweep stands in.",
+            show_default="100",
+        ),
     ] = None,
     grid: options.Grid = 500,
     server_share: options.ServerShare = 0.2,
@@ -55,7 +67,7 @@ def simulate(
     strict: options.Strict = False,
     throughputs: options.Throughputs = None,
     events: Annotated[
-        Path | None, typer.Option(help="Write every event and command to this file, a JSON a line.")
+        Path | None, typer.Option(help="Write every event and command to this file, one JSON object a line.")
     ] = None,
     gantt: Annotated[
         bool, typer.Option("--gantt", help="Also print who ran where: machines and slots, a letter for each job.")

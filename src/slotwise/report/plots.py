@@ -145,11 +145,8 @@ def gantt(plan: Gantt, format: str) -> bytes:
     for admitted, marker in ((True, "v"), (False, "x")):
         slots = [arrival.slot for arrival in plan.arrivals if arrival.admitted == admitted]
         axis.scatter(slots, [-1.0] * len(slots), s=14, marker=marker, color="0.25" if admitted else "0.6", linewidths=1)
-    axis.set(
-        xlim=(plan.first - 0.5, plan.last + 0.5),
-        ylim=(len(plan.rows) - 0.4, -1.6 if plan.arrivals else -0.6),
-        xlabel=plan.x_label,
-    )
+    top = -1.6 if plan.arrivals else -0.6
+    axis.set(xlim=(plan.first - 0.5, plan.last + 0.5), ylim=(len(plan.rows) - 0.4, top), xlabel=plan.x_label)
     _name_rows(axis, plan.rows)
     axis.set_title(plan.title, fontsize=10)
     key: list[Any] = [

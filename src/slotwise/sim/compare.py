@@ -238,7 +238,7 @@ class Comparison(Mapping[tuple[str, int], Run]):
         return len(self.outcomes)
 
     def runs(self) -> polars.DataFrame:
-        """Return a row for each run: see ``docs/commands.md`` for the columns."""
+        """Return a row for each run: see ``docs/reference.md`` for the columns."""
         from slotwise.sim import tables
 
         return tables.frame([tables.run_row(o, self.bounds.get(o.seed)) for o in self.outcomes.values()])
