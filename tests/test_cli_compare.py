@@ -213,6 +213,54 @@ def test_the_split_of_the_machines_is_an_option(capsys: pytest.CaptureFixture[st
     assert earned["0.2"]["oasis"] != earned["0.8"]["oasis"]
 
 
+def test_the_plan_shown_is_that_of_a_policy_that_is_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    two = [*SMALL, "--policies", "fifo,drf", "--no-bound"]
+    assert "--plan-of needs --out" in refused(capsys, *two, "--plan-of", "drf")
+    assert "--figures needs --out" in refused(capsys, *two, "--figures")
+    out = tmp_path / "out"
+    assert "must be one of --policies (fifo, drf), got 'pdors'" in refused(
+        capsys, *two, "--plan-of", "pdors", "--out", str(out)
+    )
+    assert not out.exists()
+    for wanted, given in (("fifo", []), ("drf", ["--plan-of", "drf"])):
+        assert main([*two, "--out", str(out), *given]) == 0
+        assert polars.read_parquet(out / "plan.parquet")["policy"].unique().to_list() == [wanted]
+        assert f"Plan of {wanted}, seed 0" in (out / "report.html").read_text(encoding="utf-8")
+        assert f"{out / 'report.html'} shows them" in capsys.readouterr().out
+
+
+def test_without_plotly_the_tables_are_written_and_it_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    command = [*SMALL, "--policies", "fifo", "--no-bound", "--out", str(out)]
+    assert main(command) == 0
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    capsys.readouterr()
+
+    assert main(command) == 0
+
+    told = capsys.readouterr()
+    assert "report.html needs plotly, which is not there: pip install 'slotwise[plot]'" in told.err
+    assert "shows them" not in told.out
+    # No page of another day stays behind.
+    assert not (out / "report.html").exists()
+    assert (out / "plan.parquet").exists()
+
+
+def test_simulate_shows_the_plan_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["simulate", "--workload", "paper", "--jobs", "30", "--machines", "5", "--policy", "srtf", "--no-bound"]
+    assert main([*run, "--gantt"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.strip() == "slots 0 to 19")
+    rows = [line.split() for line in lines[at + 1 : at + 6]]
+    assert [row[0] for row in rows] == ["m0", "m1", "m2", "m3", "m4"]
+    assert all(len(row[1]) == 20 for row in rows)
+    assert "--gantt is a text" in refused(capsys, *run, "--gantt", "--json")
+
+
 def test_policies_are_listed_with_one_line_and_the_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

@@ -124,11 +124,12 @@ def test_names_that_no_file_may_have_stay_apart(tmp_path: Path, made: Made) -> N
     assert folder.finish(names)["policy"].to_list() == names
 
 
-def test_a_run_of_which_a_file_is_gone_is_made_again(tmp_path: Path, made: Made) -> None:
+@pytest.mark.parametrize("name", ["parts/fifo-0.jobs.parquet", "parts/fifo-0.slots.parquet", "events/fifo-0.jsonl.gz"])
+def test_a_run_of_which_a_file_is_gone_is_made_again(tmp_path: Path, made: Made, name: str) -> None:
     folder = Folder(tmp_path, SETTINGS)
     folder.keep(made["fifo", 0])
     folder.keep(made["drf", 0])
-    (tmp_path / "parts/fifo-0.parquet").unlink()
+    (tmp_path / name).unlink()
 
     assert not folder.has("fifo", 0)
     assert folder.finish(["fifo", "drf"])["policy"].to_list() == ["drf"]

@@ -68,7 +68,7 @@ def print_plan(
         *([f"{wide} slots a column"] if wide > 1 else []),
     ]
     head = f"slots 0 to {horizon - 1}" + (f" ({', '.join(grouped)})" if grouped else "")
-    console.print(f"{'':{margin}}{head}", highlight=False, markup=False)
+    console.print(f"{'':{margin}}{head}", highlight=False, markup=False, soft_wrap=True)
     ran = sorted({stay.job_id for stay in stays}, key=lambda job_id: rank[job_id])
     letters = {job_id: ascii_uppercase[at % len(ascii_uppercase)] for at, job_id in enumerate(ran)}
     for row, name in enumerate(names):
