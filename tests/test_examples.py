@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import polars
 import pytest
 import yaml
 
@@ -17,7 +17,7 @@ from slotwise.cli import main
 ROOT = Path(__file__).parents[1]
 
 
-def test_demo_prints_a_table_and_writes_its_summary(tmp_path: Path) -> None:
+def test_demo_prints_a_table_and_writes_a_page(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples/demo.py")],
         cwd=tmp_path,
@@ -26,11 +26,13 @@ def test_demo_prints_a_table_and_writes_its_summary(tmp_path: Path) -> None:
         check=True,
     )
     assert all(policy in run.stdout for policy in ("pdors", "oasis", "srtf", "fifo", "drf"))
-    summary = json.loads((tmp_path / "demo/summary.json").read_text())
-    assert len(summary["runs"]) == 25
-    assert summary["means"]["pdors"]["total_utility"] > 2 * summary["means"]["fifo"]["total_utility"]
-    assert summary["means"]["pdors"]["unfinished"] == 0
-    assert all(0 < run["fraction_of_bound"] <= 1 for run in summary["runs"])
+    runs = polars.read_parquet(tmp_path / "demo/runs/runs.parquet")
+    assert len(runs) == 25
+    means = {row["policy"]: row for row in polars.read_csv(tmp_path / "demo/runs/summary.csv").to_dicts()}
+    assert means["pdors"]["total_utility"] > 2 * means["fifo"]["total_utility"]
+    assert means["pdors"]["unfinished"] == 0
+    assert runs["fraction_of_bound"].is_between(0, 1).all()
+    assert (tmp_path / "demo/runs/report.html").stat().st_size > 1_000_000
 
 
 def test_python_of_the_readme_runs(tmp_path: Path) -> None:

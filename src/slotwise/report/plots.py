@@ -183,7 +183,9 @@ def heat(numbers: Heat, format: str) -> bytes:
     values = np.array([[math.nan if v is None else v for v in row] for row in layer])
     edges = [*numbers.slots, numbers.slots[-1] + numbers.width]
     norm = LogNorm() if numbers.logarithmic else None
-    drawn = axis.pcolormesh(np.array(edges) - 0.5, np.arange(len(numbers.rows) + 1) - 0.5, values, norm=norm)
+    drawn = axis.pcolormesh(
+        np.array(edges) - 0.5, np.arange(len(numbers.rows) + 1) - 0.5, values, norm=norm, rasterized=True
+    )
     axis.invert_yaxis()
     axis.set_xlabel(numbers.x_label)
     _name_rows(axis, numbers.rows)
