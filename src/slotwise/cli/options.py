@@ -10,9 +10,7 @@ from slotwise.cli.source import DEFAULT_HORIZON, DEFAULT_JOBS, DEFAULT_MACHINES,
 
 WorkloadName = Annotated[
     str,
-    typer.Option(
-        "--workload", help="paper, google, or a file: own jobs (YAML, CSV) or a trace (see docs/workloads.md)."
-    ),
+    typer.Option("--workload", help="paper, google, or a file: own jobs (YAML, CSV) or a trace (see docs/traces)."),
 ]
 ClusterName = Annotated[
     str | None,
