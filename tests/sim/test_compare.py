@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,27 @@ def test_the_events_of_a_run_are_kept_in_order() -> None:
     assert sum(line["kind"] == "JobArrived" for line in lines) == 30
     done = {line["job_id"] for line in lines if line["kind"] == "JobCompleted"}
     assert done == {r.id for r in only.run.records.values() if r.completed is not None}
+
+
+def test_modules_of_ones_own_are_found_where_one_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "import slotwise\n\n\nclass Own(slotwise.Policy):\n    name = 'own'\n\n"
+        "    def place(self, state, rng):\n        return {}\n"
+    )
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second/found_only_here.py").write_text(source)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path / "first")
+    # Processes that stay for the next call.
+    compare(["fifo"], None, lambda seed: paper(5, 2, 8, seed), seeds=(0, 1), bound=False, processes=2)
+    monkeypatch.chdir(tmp_path / "second")
+
+    runs = compare(
+        ["found_only_here:Own"], None, lambda seed: paper(5, 2, 8, seed), seeds=(0, 1), bound=False, processes=2
+    )
+
+    assert [run.total_utility for run in runs.values()] == [0.0, 0.0]
 
 
 def test_a_summary_is_the_mean_over_runs_and_shows_who_did_not_finish() -> None:

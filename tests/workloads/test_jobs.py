@@ -266,8 +266,10 @@ def test_the_horizon_knows_every_kind_of_speed(file: Path) -> None:
 
 
 def test_the_examples_of_the_documentation_are_read(file: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
-    examples = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
+    docs = Path(__file__).parents[2] / "docs"
+    text = "".join((docs / page).read_text(encoding="utf-8") for page in ("workloads.md", "traces/jobs-yaml.md"))
+    # Files that a page runs are read where it is run.
+    examples = [block.partition("```")[0] for block in text.split("```yaml\n")[1:] if not block.startswith("# file:")]
     kinds = []
     for example in examples:
         file.write_text(example)

@@ -13,7 +13,7 @@ WorkloadName = Annotated[
     typer.Option(
         "--workload",
         help="paper, google, or a file: own jobs (YAML, CSV) or a trace (PAI, Tiresias, Gavel, Sia, swf, openb); see "
-        "docs/workloads.md.",
+        "docs/workloads.md and docs/traces.",
     ),
 ]
 ClusterName = Annotated[

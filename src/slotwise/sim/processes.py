@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -44,7 +45,9 @@ def in_processes(
 
     chosen: dict[str, Any] = {"backend": "sequential"}
     if processes > 1:
-        chosen = {"backend": "loky", "n_jobs": processes, "inner_max_num_threads": 1}
+        # Processes are used again by later calls: where this one is now, modules of one's own are found.
+        here = {"initializer": os.chdir, "initargs": (os.getcwd(),)}
+        chosen = {"backend": "loky", "n_jobs": processes, "inner_max_num_threads": 1, **here}
     with joblib.parallel_config(**chosen):
         runner = joblib.Parallel(
             return_as="generator" if ordered else "generator_unordered", pre_dispatch="n_jobs + 1", batch_size=1
