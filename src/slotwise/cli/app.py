@@ -100,6 +100,9 @@ def _run(arguments: Sequence[str]) -> int:
         raise
     except MemoryError:
         return _fail("out of memory; use a longer --slot, a shorter --horizon or a smaller --cluster-share", 1)
+    except SystemExit:
+        # Rich ends so when whoever read our output has seen enough.
+        return 0
     except BrokenPipeError:
         # Whoever read our output has seen enough; the interpreter must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

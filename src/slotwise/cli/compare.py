@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -210,12 +210,14 @@ def compare(
         typer.echo(f"slotwise: stopped after {count} of {len(asked)} runs and bounds; {kept}", err=True)
     if folder is not None:
         table = folder.finish(names)
-        _present(folder.path, _chosen(table, plan_of, names, seed), source, given, figures)
     else:
         runs = [one for one in finished if isinstance(one, Outcome)]
         runs.sort(key=lambda one: (names.index(one.policy), one.seed))
         table = Comparison(runs, [one for one in finished if isinstance(one, Bounded)]).summary()
     _report(table.to_dicts(), first, given, out, as_json)
+    if folder is not None and (chosen := _chosen(table, plan_of, names, seed)) is not None:
+        played = first if chosen[1] == seed else source(chosen[1])
+        _present(folder.path, chosen, played, _about(given, table, played.digest), figures)
     if interrupted:
         raise KeyboardInterrupt
     if failed:
@@ -227,40 +229,49 @@ def _chosen(table: DataFrame, plan_of: str | None, names: list[str], seed: int) 
     finished = {row["policy"]: [int(number) for number in row["seeds"].split(",")] for row in table.to_dicts()}
     for name in [*([] if plan_of is None else [plan_of]), "pdors", *names, *finished]:
         if name in finished:
-            return name, seed if seed in finished[name] else finished[name][0]
+            return name, seed if seed in finished[name] else min(finished[name])
     return None
 
 
-def _present(
-    folder: Path,
-    chosen: tuple[str, int] | None,
-    source: Callable[[int], Workload],
-    given: Mapping[str, Any],
-    figures: bool,
-) -> None:
+def _present(folder: Path, chosen: tuple[str, int], played: Workload, about: Mapping[str, Any], figures: bool) -> None:
     """Write what people look at; without plotly the rest is there all the same."""
-    from slotwise.report.presentation import draw, look, write_page
+    from slotwise.report.presentation import draw, has_figures, look, write_page
 
-    if chosen is None:
-        return
-    played = source(chosen[1])
     assert played.cluster is not None
-    options_given = {
-        f"--{name.replace('_', '-')}": value for name, value in given.items() if value not in (None, False)
+    told = {"How it was made": about, "Assumed": dict(played.assumed), "Skipped": dict(played.skipped)}
+    title = f"slotwise compare: {Path(str(about['--workload'])).name}"
+    try:
+        with working("drawing"):
+            seen = look(folder, chosen, played.cluster.names, played.horizon)
+            missing = None
+            try:
+                write_page(folder, seen, title, told)
+            except InvalidInput as error:
+                missing = error
+            if figures or has_figures(folder):
+                draw(folder, seen)
+    except OSError as error:
+        raise SlotwiseError(f"tables are in {folder}, and cannot be drawn: {error}") from None
+    if missing is not None:
+        typer.echo(f"slotwise: {missing}", err=True)
+    else:
+        typer.echo(f"slotwise: {folder / 'report.html'} shows them", err=True)
+
+
+def _about(given: Mapping[str, Any], table: DataFrame, digest: str) -> dict[str, Any]:
+    """Return how the runs of a page were made, as its command says it where it can."""
+    from slotwise import __version__
+
+    seeds = "; ".join(dict.fromkeys(table["seeds"]))
+    options_given = {name: value for name, value in given.items() if value not in (None, False)}
+    return {
+        "slotwise": __version__,
+        **{f"--{name.replace('_', '-')}": v for name, v in options_given.items() if not name.endswith("_sha256")},
+        "policies": ", ".join(table["policy"]),
+        "seeds": seeds,
+        **{f"SHA-256 of --{n.removesuffix('_sha256')}": v for n, v in options_given.items() if n.endswith("_sha256")},
+        "digest of the jobs": digest,
     }
-    told = {
-        "How it was made": {"workload digest": f"{played.digest} (seed {chosen[1]})", **options_given},
-        "Assumed": dict(played.assumed),
-        "Skipped": dict(played.skipped),
-    }
-    with working("drawing"):
-        seen = look(folder, chosen, played.cluster.names, played.horizon)
-        try:
-            write_page(folder, seen, f"slotwise compare: {Path(given['workload']).name}", told)
-        except InvalidInput as error:
-            typer.echo(f"slotwise: {error}", err=True)
-        if figures:
-            draw(folder, seen)
 
 
 def _report(
@@ -286,8 +297,7 @@ def _report(
 
     print_summary(rows, said, {"assumed": first.assumed, "skipped": first.skipped})
     if out is not None:
-        page = f", {out / 'report.html'} shows them" if (out / "report.html").exists() else ""
-        typer.echo(f"\ntables and events are in {out}{page}; slotwise explain JOB --run {out} says why")
+        typer.echo(f"\ntables and events are in {out}; slotwise explain JOB --run {out} says why")
 
 
 def _named(option: str, name: str | None) -> dict[str, str | None]:

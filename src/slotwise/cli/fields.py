@@ -191,7 +191,7 @@ TABLES: Mapping[str, Fields] = {
     },
     "prices.parquet": {
         **_OF_RUN,
-        "slot": Field("every slot, or of a long run every second, third, ...: 200 at most"),
+        **_each(("first_slot", "last_slot"), "a slot, or a group of them, both ends included; 200 groups at most"),
         **_each(
             ("first_machine", "last_machine"),
             "a machine, or a group of them: numbers from 0 in the order of the cluster, both ends included; 60 groups "
@@ -199,8 +199,9 @@ TABLES: Mapping[str, Fields] = {
         ),
         "resource": Field("a resource that a job had asked for by then, or `whole machine`: all of them"),
         "price": Field(
-            "utility that all of it on one machine (the mean over the group) costs in the slot, at the prices of the "
-            "last decision and with all that was committed by then; no rows for policies without prices"
+            "utility that all of it on one machine costs in one slot (the mean over both groups), once the arrivals of "
+            "the slot are decided: at the prices of the last decision, with all that is committed for it; no rows for "
+            "policies without prices"
         ),
     },
     "plan.parquet": {

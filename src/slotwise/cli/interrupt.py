@@ -20,8 +20,10 @@ def listen() -> None:
 
 
 def done() -> None:
-    """Ignore Ctrl-C from now on: nothing is left to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore being asked from now on: nothing is left to stop."""
+    _at_once()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -30,6 +32,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
         if "llvmlite" in frame.f_code.co_filename and _later():
             return
         frame = frame.f_back
+    _at_once()
     raise KeyboardInterrupt
 
 
@@ -37,6 +40,12 @@ def _unraisable(told: sys.UnraisableHookArgs, /) -> None:
     """Try again if the interrupt came where no exception can leave, such as a finalizer."""
     if not (issubclass(told.exc_type, KeyboardInterrupt) and _later()):
         sys.__unraisablehook__(told)
+
+
+def _at_once() -> None:
+    """Forget that ``_stop`` was to be called again."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _later() -> bool:

@@ -111,6 +111,14 @@ class Split:
             prices, log_low=np.append(prices.log_low, _NOTHING), log_ratio=np.append(prices.log_ratio, 0.0)
         )
 
+    def without_mark(self, prices: Prices) -> Prices:
+        """Return what ``prices`` made back as prices over ``cluster``."""
+        return dataclasses.replace(prices, log_low=prices.log_low[:-1], log_ratio=prices.log_ratio[:-1])
+
+    def apart(self, grains: Floats) -> Floats:
+        """Return grains of each machine and resource, (M, R), as those of its workers' and its servers', (M, 2 R)."""
+        return np.hstack([grains * ~self._is_server[:, None], grains * self._is_server[:, None]])
+
     def ledger(self, ledger: Ledger) -> Ledger:
         """Return what is committed on the cluster as a ledger of the split, to plan on; it is only lent."""
         own = self._ledger

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
@@ -17,6 +18,8 @@ from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.policies._placing import Free
+
+Floats = npt.NDArray[np.float64]
 
 __all__ = ["CommitAtArrival", "Policy", "State", "Terms"]
 
@@ -146,6 +149,13 @@ class CommitAtArrival(Policy):
 
     def terms(self, state: State) -> Terms | None:
         """Return what decisions are made on now; None for a policy without prices, and before the first one."""
+        return None
+
+    def slot_prices(self, state: State, slot: int) -> Mapping[str, Floats] | None:
+        """Return what all that a machine has costs in a slot, (M,) for each resource; None for a policy without prices.
+
+        In utility, at the prices of the last decision; None before it. Resources that no job asked for are left out.
+        """
         return None
 
     def place(self, state: State, rng: np.random.Generator) -> Mapping[str, Placement]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from slotwise.model.cluster import Cluster
 from slotwise.model.schedule import Decision, Reason
 from slotwise.optim.planner import Plan, least_cost
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 
-__all__ = ["by_payoff", "kept_promise", "worthless"]
+__all__ = ["by_payoff", "kept_promise", "machine_prices", "worthless"]
+
+Floats = npt.NDArray[np.float64]
 
 _LEAST_PAYOFF = 1e-9
 """A payoff counts as positive above this share of the utility."""
@@ -37,6 +45,17 @@ def by_payoff(plan: Plan | None, request: Request, prices: Prices, first: int, e
         )
         return Decision(False, utility=plan.utility, cost=plan.cost, reason=Reason.PRICED_OUT, detail=detail)
     return Decision(True, plan.schedule, plan.utility, plan.cost)
+
+
+def machine_prices(prices: Prices, cluster: Cluster, used: Floats, capacity: Floats, slot: int) -> Mapping[str, Floats]:
+    """Return what all that each machine has of a resource costs in a slot, (M,) by resource.
+
+    ``used`` and ``capacity`` are (M, R) grains; those of a lost machine cost as if it were full. Resources that no job
+    has asked for are left out.
+    """
+    # Grains cancel out: a price is of a unit of the cluster's capacity.
+    each = prices.at(used, capacity, slot) * cluster.capacity
+    return {name: each[:, r] for r, name in enumerate(cluster.resources) if prices.log_ratio[r] != 0}
 
 
 def kept_promise(plan: Plan | None) -> Decision:

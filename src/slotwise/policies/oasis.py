@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from slotwise.model.job import Job
 from slotwise.model.schedule import Decision, Reason
@@ -27,9 +28,11 @@ from slotwise.optim.pricing import Calibration, Prices
 from slotwise.optim.request import Request
 from slotwise.optim.split import Split
 from slotwise.policies._base import CommitAtArrival, State, Terms
-from slotwise.policies._payoff import by_payoff, kept_promise, worthless
+from slotwise.policies._payoff import by_payoff, kept_promise, machine_prices, worthless
 
 __all__ = ["Oasis"]
+
+Floats = npt.NDArray[np.float64]
 
 
 class Oasis(CommitAtArrival):
@@ -89,6 +92,15 @@ class Oasis(CommitAtArrival):
         return Terms(
             self.planner, self.split.ledger(state.ledger), self.prices, lambda other: self.split.survey(other, end)
         )
+
+    def slot_prices(self, state: State, slot: int) -> Mapping[str, Floats] | None:
+        """Return what machines cost in a slot: workers' machines and servers' machines have resources of their own."""
+        if self.prices is None:
+            return None
+        ledger = state.ledger
+        used, capacity = self.split.apart(ledger.used(slot)), self.split.apart(ledger.view.capacity)
+        prices = self.split.without_mark(self.prices)
+        return machine_prices(prices, self.split.cluster, used, capacity, slot)
 
     def figures(self) -> Mapping[str, float | None]:
         """Return what the slot solver counted."""

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from slotwise.model.job import Job
 from slotwise.model.schedule import Decision
@@ -26,9 +27,11 @@ from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import Calibration, Prices
 from slotwise.optim.request import Surveyor
 from slotwise.policies._base import CommitAtArrival, State, Terms
-from slotwise.policies._payoff import by_payoff, kept_promise, worthless
+from slotwise.policies._payoff import by_payoff, kept_promise, machine_prices, worthless
 
 __all__ = ["PdOrs"]
+
+Floats = npt.NDArray[np.float64]
 
 
 class PdOrs(CommitAtArrival):
@@ -74,6 +77,13 @@ class PdOrs(CommitAtArrival):
         surveyor = Surveyor(state.cluster, state.slot_seconds)
         end = state.ledger.end
         return Terms(self.planner, state.ledger, self.prices, lambda other: surveyor.survey(other, end))
+
+    def slot_prices(self, state: State, slot: int) -> Mapping[str, Floats] | None:
+        """Return what machines cost in a slot."""
+        if self.prices is None:
+            return None
+        ledger = state.ledger
+        return machine_prices(self.prices, state.cluster, ledger.used(slot), ledger.view.capacity, slot)
 
     def figures(self) -> Mapping[str, float | None]:
         """Return what the slot solver counted."""

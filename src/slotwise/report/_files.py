@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from polars.exceptions import PolarsError
 
 __all__ = ["fill_whole", "write_whole"]
 
@@ -21,7 +24,11 @@ def fill_whole(path: Path, fill: Callable[[Path], object]) -> None:
     os.close(handle)
     part = Path(name)
     try:
-        fill(part)
+        try:
+            fill(part)
+        except PolarsError as error:
+            # A full disk, mostly.
+            raise OSError(errno.EIO, f"{path} cannot be written: {error}") from None
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["BOUND", "Arrival", "Box", "Gantt", "Heat", "Line", "Panel", "colour", "job_colour"]
+__all__ = [
+    "ARRIVALS",
+    "BOUND",
+    "FILLED",
+    "Arrival",
+    "Box",
+    "Gantt",
+    "Heat",
+    "Line",
+    "Panel",
+    "colour",
+    "job_colour",
+    "short",
+]
 
 BOUND = "bound"
 """The name of a curve that is drawn as a limit."""
+
+ARRIVALS = ("let in", "turned away", "cannot finish")
+"""What becomes of a job on arrival. A job that waits is in; one that cannot finish by the horizon never could."""
+FILLED = 0.92
+"""Share of a machine's row that its jobs fill."""
 
 _COLOURS = (
     "#1f5a94", "#d1495b", "#2e8b57", "#e08e0b", "#7b4fa3", "#8c6d46", "#d66bb2", "#5f6b73", "#a3a12f", "#2aa7b8",
@@ -21,7 +39,7 @@ _GOLDEN = 0.618034
 
 def colour(at: int) -> str:
     """Return the colour of a curve, by its place in the legend."""
-    return _COLOURS[at % len(_COLOURS)]
+    return _COLOURS[at] if at < len(_COLOURS) else job_colour(at)
 
 
 def job_colour(at: int) -> str:
@@ -29,6 +47,11 @@ def job_colour(at: int) -> str:
     lightness, saturation = (0.62, 0.55), (0.75, 0.5)
     red, green, blue = colorsys.hls_to_rgb(at * _GOLDEN % 1.0, lightness[at % 2], saturation[at // 2 % 2])
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
+
+
+def short(name: str, most: int = 28) -> str:
+    """Return a name that fits beside an axis; of a longer one its two ends."""
+    return name if len(name) <= most else f"{name[: most - most // 2 - 1]}…{name[-(most // 2) :]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +94,8 @@ class Panel:
         Whether a height holds until the next point.
     limit : float, optional
         A height that no bar can exceed.
+    shares : bool
+        Whether heights are shares of 1.
     """
 
     title: str
@@ -81,6 +106,7 @@ class Panel:
     logarithmic: bool = False
     steps: bool = False
     limit: float | None = None
+    shares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +125,8 @@ class Box:
         In the order of arrival.
     workers, servers : int
         What runs there.
-    note : str
-        The rest that there is to say.
+    note : sequence of str
+        The rest that there is to say, line by line.
     """
 
     row: int
@@ -111,17 +137,27 @@ class Box:
     job: int
     workers: int
     servers: int
-    note: str
+    note: Sequence[str]
+
+    def parts(self) -> Iterator[tuple[str, float, float, int]]:
+        """Yield what is drawn of it: ``workers`` or ``servers``, its upper edge, its height in rows, and how many."""
+        height = FILLED / self.lanes
+        top = self.row - FILLED / 2 + self.lane * height
+        for name, count in (("workers", self.workers), ("servers", self.servers)):
+            if count:
+                share = height * count / (self.workers + self.servers)
+                yield name, top, share, count
+                top += share
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A job's arrival: when, whether it was let in, its place in the order of arrival, and what there is to say."""
+    """A job's arrival: when, one of ``ARRIVALS``, its place in the order of arrival, and what there is to say."""
 
     slot: int
-    admitted: bool
+    kind: str
     job: int
-    note: str
+    note: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +162,24 @@ def read_runs(path: Path) -> list[Row]:
     return [row for row in _rows(path) if {"policy", "seed", "workload_digest", "policy_source"} <= set(row)]
 
 
-def read_events(path: Path, policy: str, seed: int) -> list[Row]:
-    """Return the events and commands of a run of a folder."""
-    with gzip.open(path / _EVENTS / f"{_stem(policy, seed)}.jsonl.gz", "rt", encoding="utf-8") as stream:
-        return [json.loads(line) for line in stream]
+def read_events(path: Path, policy: str, seed: int) -> Iterator[Row]:
+    """Yield the events and commands of a run of a folder.
+
+    Raises
+    ------
+    InvalidInput
+        If their file cannot be read or is damaged.
+    """
+    file = path / _EVENTS / f"{_stem(policy, seed)}.jsonl.gz"
+    try:
+        with gzip.open(file, "rt", encoding="utf-8") as stream:
+            for line in stream:
+                yield json.loads(line)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InvalidInput(
+            f"{file} must hold the events of a run, it is damaged ({error}); delete it, and slotwise compare makes it "
+            "again"
+        ) from None
 
 
 def _rows(path: Path) -> list[Row]:

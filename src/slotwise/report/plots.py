@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.fitting import Fit
-from slotwise.report.figures import BOUND, Gantt, Heat, Panel, colour, job_colour
+from slotwise.report.figures import ARRIVALS, BOUND, Gantt, Heat, Panel, colour, job_colour, short
 
 __all__ = ["FORMATS", "chart", "gantt", "heat", "measured_against_fitted", "require"]
 
@@ -29,8 +30,8 @@ _CHART_WIDTH, _CHART_HEIGHT, _LEGEND_WIDTH = 4.2, 3.6, 1.9
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 _WIDTH, _ROW, _TALLEST, _MOST_NAMED = 9.0, 0.17, 9.0, 40
 """Of a plan and of numbers over machines: inches across, a machine's row and all at most, and rows that are named."""
-_FILLED = 0.92
-"""Share of a machine's row that its jobs fill."""
+_DEEPEST = 1e-6
+"""Share of the largest number below which colours end, where they go by the logarithm."""
 _MOST_MARKED = 25
 """Points of a curve beyond which they are not marked."""
 _LONGEST_TITLE = 34
@@ -57,14 +58,19 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
     """
     require()
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    figure = Figure(figsize=(_CHART_WIDTH * len(panels) + _LEGEND_WIDTH, _CHART_HEIGHT), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False).ravel()
+    across = min(_MOST_ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    size = _CHART_WIDTH * across + _LEGEND_WIDTH, _CHART_HEIGHT * down
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines if not panel.bars))
     styles = {name: at for at, name in enumerate(name for name in names if name != BOUND)}
     handles: dict[str, Any] = {}
-    for axis, panel in zip(axes, panels, strict=True):
+    for axis, panel in zip(axes, panels, strict=False):
         axis.set_title(panel.title, fontsize=9)
         axis.set_xlabel(panel.x_label, fontsize=9)
         axis.set_ylabel(panel.y_label, fontsize=9)
@@ -78,7 +84,9 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
                 at = np.arange(len(heights))
                 spread = [math.nan if e is None else e for e in line.errors] or None
                 axis.bar(at, heights, color=colour(0), width=0.7, yerr=spread, ecolor="0.3", capsize=2)
-                axis.set_xticks(at, [str(x) for x in line.xs], rotation=60, ha="right", fontsize=8)
+                axis.set_xticks(
+                    at, [short(str(x), 20) for x in line.xs], rotation=60, ha="right", fontsize=8, parse_math=False
+                )
                 continue
             if line.name == BOUND:
                 look: dict[str, Any] = {"color": "0.2", "linestyle": "--", "linewidth": 1.2}
@@ -100,11 +108,19 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
             handles.setdefault(BOUND, drawn)
         if panel.logarithmic:
             axis.set_xscale("log")
+        if panel.shares:
+            axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
         if panel.steps:
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_ylim(bottom=0.0)
     if handles:
-        figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=8, frameon=False)
+        figure.legend(
+            list(handles.values()),
+            [short(name) for name in handles],
+            loc="outside right center",
+            fontsize=8,
+            frameon=False,
+        )
     figure.suptitle(title, fontsize=10)
     return _saved(figure, format)
 
@@ -130,22 +146,19 @@ def gantt(plan: Gantt, format: str) -> bytes:
     axis = figure.subplots()
     patches: dict[str, list[Rectangle]] = {"": [], "////": []}
     for box in plan.boxes:
-        high = _FILLED / box.lanes
-        top = box.row - _FILLED / 2 + box.lane * high
-        shared = box.workers / (box.workers + box.servers)
-        for hatch, begin, share in (("", 0.0, shared), ("////", shared, 1.0 - shared)):
-            if share > 0:
-                corner = (box.first - 0.5, top + begin * high)
-                patches[hatch].append(
-                    Rectangle(corner, box.last - box.first + 1, share * high, color=job_colour(box.job))
-                )
+        for name, above, high, _ in box.parts():
+            corner, long = (box.first - 0.5, above), box.last - box.first + 1
+            patches["" if name == "workers" else "////"].append(
+                Rectangle(corner, long, high, color=job_colour(box.job))
+            )
     for hatch, some in patches.items():
         look: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.3} | ({"hatch": hatch} if hatch else {})
         axis.add_collection(PatchCollection(some, facecolors=[p.get_facecolor() for p in some], **look))
-    for admitted, marker in ((True, "v"), (False, "x")):
-        slots = [arrival.slot for arrival in plan.arrivals if arrival.admitted == admitted]
-        axis.scatter(slots, [-1.0] * len(slots), s=14, marker=marker, color="0.25" if admitted else "0.6", linewidths=1)
-    top = -1.6 if plan.arrivals else -0.6
+    marks = dict(zip(ARRIVALS, (("v", "0.25"), ("x", "0.45"), ("|", "0.65")), strict=True))
+    for at, (kind, (marker, grey)) in enumerate(marks.items()):
+        slots = [arrival.slot for arrival in plan.arrivals if arrival.kind == kind]
+        axis.scatter(slots, [-1.0 - 0.6 * at] * len(slots), s=12, marker=marker, color=grey, linewidths=1)
+    top = -2.7 if plan.arrivals else -0.6
     axis.set(xlim=(plan.first - 0.5, plan.last + 0.5), ylim=(len(plan.rows) - 0.4, top), xlabel=plan.x_label)
     _name_rows(axis, plan.rows)
     axis.set_title(plan.title, fontsize=10)
@@ -155,10 +168,10 @@ def gantt(plan: Gantt, format: str) -> bytes:
     ]
     if plan.arrivals:
         key += [
-            Line2D([], [], linestyle="", marker="v", color="0.25", label="arrival, let in"),
-            Line2D([], [], linestyle="", marker="x", color="0.6", label="arrival, turned away"),
+            Line2D([], [], linestyle="", marker=marker, color=grey, label=f"arrives, {kind}")
+            for kind, (marker, grey) in marks.items()
         ]
-    figure.legend(handles=key, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure.legend(handles=key, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     return _saved(figure, format)
 
 
@@ -182,7 +195,9 @@ def heat(numbers: Heat, format: str) -> bytes:
     name, layer = next(iter(numbers.layers.items()))
     values = np.array([[math.nan if v is None else v for v in row] for row in layer])
     edges = [*numbers.slots, numbers.slots[-1] + numbers.width]
-    norm = LogNorm() if numbers.logarithmic else None
+    norm = None
+    if numbers.logarithmic:
+        norm = LogNorm(max(np.nanmin(values), np.nanmax(values) * _DEEPEST), np.nanmax(values))
     drawn = axis.pcolormesh(
         np.array(edges) - 0.5, np.arange(len(numbers.rows) + 1) - 0.5, values, norm=norm, rasterized=True
     )
@@ -199,7 +214,7 @@ def _name_rows(axis: Any, rows: Sequence[str]) -> None:
 
     every = -(-len(rows) // _MOST_NAMED)
     at = range(0, len(rows), every)
-    axis.set_yticks(list(at), [rows[i] for i in at], fontsize=7, parse_math=False)
+    axis.set_yticks(list(at), [short(rows[i]) for i in at], fontsize=7, parse_math=False)
     axis.tick_params(axis="x", labelsize=8)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -209,7 +224,9 @@ def _saved(figure: Any, format: str) -> bytes:
     import matplotlib
 
     image = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "slotwise"}):
+    with matplotlib.rc_context({"svg.hashsalt": "slotwise"}), warnings.catch_warnings():
+        # Of letters that the font lacks, and of names so long that little is left of the rest.
+        warnings.simplefilter("ignore", UserWarning)
         figure.savefig(image, format=format, dpi=150, metadata={"Date": None} if format == "svg" else None)
     return image.getvalue()
 

@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from slotwise.report.console import WIDTH
-from slotwise.report.figures import job_colour
+from slotwise.report.figures import job_colour, short
 from slotwise.sim.binning import bins
 from slotwise.sim.stays import Stay
 
@@ -89,8 +89,7 @@ def print_plan(
 
 
 def _name(machines: Sequence[str], first: int, end: int) -> str:
-    name = machines[first] if end - first == 1 else f"{machines[first]} ..."
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return short(machines[first] if end - first == 1 else f"{machines[first]} ...", _LONGEST_NAME)
 
 
 def _print_key(letters: dict[str, str], rank: dict[str, int], console: Console) -> None:
@@ -98,11 +97,12 @@ def _print_key(letters: dict[str, str], rank: dict[str, int], console: Console) 
     key = Text()
     for job_id in list(letters)[:_MOST_KEYS]:
         key.append(letters[job_id], Style(color="white", bgcolor=job_colour(rank[job_id])))
-        key.append(f" {job_id}  ")
+        key.append(f" {short(job_id)}  ")
     if len(letters) > _MOST_KEYS:
         key.append(f"and {len(letters) - _MOST_KEYS} more")
     console.print()
     console.print(key if letters else Text("nothing runs"))
     if len(letters) > len(ascii_uppercase):
-        console.print("a letter stands for more than one job; colours tell them apart", highlight=False)
+        apart = "; colours tell them apart" if console.color_system is not None else ""
+        console.print(f"a letter stands for more than one job{apart}", highlight=False)
     console.print("capitals: workers (perhaps with servers); small letters: servers only", highlight=False)

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars
 
-from slotwise.report.figures import Arrival, Box, Gantt, Heat, Line, Panel
+from slotwise.model.schedule import Reason
+from slotwise.report.figures import ARRIVALS, Arrival, Box, Gantt, Heat, Line, Panel
 from slotwise.report.folder import read_events
 from slotwise.sim import tables
 from slotwise.sim.binning import bins
@@ -38,7 +39,7 @@ PLAN_COLUMNS: Mapping[str, Any] = {
 
 MOST_POINTS = 240
 """Of a curve: beyond, it is the mean of so many ranges."""
-MOST_BOXES, MOST_ROWS = 2_500, 60
+MOST_BOXES, MOST_ROWS, MOST_SLOTS = 2_500, 60, 400
 """Of a plan: beyond, it is shown as numbers, and a part of it as it is."""
 _EXCERPT_ROWS, _EXCERPT_SLOTS = 24, 96
 _MOST_COLUMNS = 200
@@ -61,8 +62,8 @@ class View:
         Utility earned, shares of jobs completed over time, jobs that wait in each slot.
     use : mapping of str to Panel
         Share of each resource in use, by resource.
-    chosen : (str, int), optional
-        Policy and seed of the run whose plan is shown; None if there is no run.
+    chosen : (str, int)
+        Policy and seed of the run whose plan is shown.
     plan : sequence of Gantt or Heat
         Its plan; as numbers, then a part of it, if it is large.
     prices : Heat, optional
@@ -76,27 +77,30 @@ class View:
     completion: Panel
     use: Mapping[str, Panel]
     queue: Panel
-    chosen: tuple[str, int] | None
+    chosen: tuple[str, int]
     plan: Sequence[Gantt | Heat]
     prices: Heat | None
 
 
-def plan_table(folder: Path, chosen: tuple[str, int] | None, horizon: int, machines: Sequence[str]) -> polars.DataFrame:
+def plan_table(folder: Path, chosen: tuple[str, int], horizon: int, machines: Sequence[str]) -> polars.DataFrame:
     """Return what ran where in one run of a folder, from its events.
 
     Parameters
     ----------
     folder : Path
         Of ``slotwise compare --out``.
-    chosen : (str, int), optional
-        Policy and seed of the run; without one the table is empty.
+    chosen : (str, int)
+        Policy and seed of the run.
     horizon : int
         Its slots.
     machines : sequence of str
         Names of the machines.
+
+    Raises
+    ------
+    InvalidInput
+        If the file of its events is damaged.
     """
-    if chosen is None:
-        return polars.DataFrame(schema=PLAN_COLUMNS)
     policy, seed = chosen
     rows = (
         (policy, seed, s.job_id, s.machine, machines[s.machine], s.first, s.last, s.workers, s.servers)
@@ -105,25 +109,25 @@ def plan_table(folder: Path, chosen: tuple[str, int] | None, horizon: int, machi
     return polars.DataFrame(list(rows), schema=PLAN_COLUMNS, orient="row")
 
 
-def view(folder: Path, machines: Sequence[str]) -> View:
+def view(folder: Path, chosen: tuple[str, int], machines: Sequence[str]) -> View:
     """Look at the tables of a folder of ``slotwise compare``: ``runs``, ``jobs``, ``slots``, ``prices``, ``plan``.
 
-    ``machines`` are the names of those of the plan.
+    Parameters
+    ----------
+    folder : Path
+        With at least one run.
+    chosen : (str, int)
+        Policy and seed of the run whose plan and prices are shown.
+    machines : sequence of str
+        Names of its machines.
     """
-    runs, jobs, slots, prices, plan = (
-        polars.read_parquet(folder / f"{name}.parquet") for name in ("runs", "jobs", "slots", "prices", "plan")
-    )
+    runs, slots, plan = (polars.read_parquet(folder / f"{name}.parquet") for name in ("runs", "slots", "plan"))
+    # Of millions of jobs only what is shown.
+    jobs, prices = (polars.scan_parquet(folder / f"{name}.parquet") for name in ("jobs", "prices"))
+    of_run = (polars.col("policy") == chosen[0]) & (polars.col("seed") == chosen[1])
     summary = tables.summary(runs)
-    policies = runs["policy"].unique(maintain_order=True).to_list() if len(runs) else []
-    chosen = None
-    charts: list[Gantt | Heat] = []
-    heat = None
-    if len(plan):
-        chosen = plan["policy"][0], plan["seed"][0]
-        of_run = (polars.col("policy") == chosen[0]) & (polars.col("seed") == chosen[1])
-        about = runs.filter(of_run).row(0, named=True)
-        charts = _plan(plan, jobs.filter(of_run), about, machines)
-        heat = _prices(prices.filter(of_run), about, machines)
+    policies = summary["policy"].to_list()
+    about = runs.filter(of_run).row(0, named=True)
     return View(
         policies,
         summary,
@@ -133,35 +137,40 @@ def view(folder: Path, machines: Sequence[str]) -> View:
         _use(runs, slots, policies),
         _over_time(runs, slots, policies, "waiting", "Jobs that wait", "jobs"),
         chosen,
-        charts,
-        heat,
+        _plan(plan, jobs.filter(of_run).collect(), about, machines),
+        _prices(prices.filter(of_run).collect(), about, machines),
     )
 
 
 def _utility(runs: polars.DataFrame, summary: polars.DataFrame) -> Panel:
-    if not len(runs):
-        return Panel("Utility earned", "", "utility of a run", [], bars=True)
-    bounds = runs.group_by("seed").agg(polars.col("upper_bound").max())["upper_bound"].drop_nulls()
     line = Line(
         "utility",
         summary["policy"].to_list(),
         summary["total_utility"].to_list(),
         summary["total_utility_std"].to_list(),
     )
-    limit = None if bounds.is_empty() else float(np.mean(bounds.to_numpy()))
-    return Panel("Utility earned", "", "utility of a run, mean over seeds", [line], bars=True, limit=limit)
+    # A mean of bounds is a limit of a mean of runs only where both are of the same seeds.
+    alike = summary["seeds"].n_unique() == 1 and not runs["upper_bound"].null_count()
+    limit = float(runs.group_by("seed").agg(polars.col("upper_bound").max())["upper_bound"].to_numpy().mean())
+    title = "utility of a run, mean over seeds"
+    return Panel("Utility earned", "", title, [line], bars=True, limit=limit if alike else None)
 
 
-def _completion(runs: polars.DataFrame, jobs: polars.DataFrame, policies: Sequence[str]) -> Panel:
-    """Show of all jobs that arrived the share that was completed within a time: those never completed keep it low."""
-    if not len(runs):
-        return Panel("Completion times", "time from arrival", "share of all jobs", [], steps=True)
-    seconds = (polars.col("completed") - polars.col("arrival") + 1) * polars.col("slot_seconds")
-    timed = jobs.join(runs.select("policy", "seed", "slot_seconds"), on=["policy", "seed"]).select(
-        "policy", seconds.alias("seconds")
+def _completion(runs: polars.DataFrame, jobs: polars.LazyFrame, policies: Sequence[str]) -> Panel:
+    """Show, of all jobs that could finish, the share that was completed within a time.
+
+    Jobs never completed keep the curve low.
+    """
+    seconds = float(runs["slot_seconds"][0])
+    hopeless = [str(Reason.HORIZON_ENDS), str(Reason.NEVER_FITS)]
+    timed = (
+        jobs.filter(polars.col("reason").is_null() | ~polars.col("reason").is_in(hopeless))
+        .select("policy", ((polars.col("completed") - polars.col("arrival") + 1) * seconds).alias("seconds"))
+        .collect()
     )
-    longest = timed["seconds"].max()
-    unit, size = _unit(float(longest) if isinstance(longest, int | float) else 0.0)
+    found = timed["seconds"].drop_nulls().to_numpy()
+    longest = float(found.max()) if len(found) else seconds
+    unit, size = _unit(longest)
     lines = []
     for policy in policies:
         of_policy = timed.filter(polars.col("policy") == policy)["seconds"]
@@ -169,17 +178,15 @@ def _completion(runs: polars.DataFrame, jobs: polars.DataFrame, policies: Sequen
         shares = np.arange(1, len(took) + 1) / max(1, len(of_policy))
         some = np.unique(np.linspace(0, len(took) - 1, min(len(took), MOST_POINTS)).round().astype(int))
         xs, ys = [0.0, *took[some].tolist()], [0.0, *shares[some].tolist()]
-        if isinstance(longest, int | float):
-            xs.append(float(longest) / size)
-            ys.append(ys[-1])
-        lines.append(Line(policy, xs, ys))
-    return Panel("Completion times", f"time from arrival, {unit}", "share of all jobs", lines, steps=True)
+        lines.append(Line(policy, [*xs, 1.03 * longest / size], [*ys, ys[-1]]))
+    title = "share of the jobs that could finish"
+    return Panel("Completion times", f"time from arrival, {unit}", title, lines, steps=True, shares=True)
 
 
 def _use(runs: polars.DataFrame, slots: polars.DataFrame, policies: Sequence[str]) -> dict[str, Panel]:
     return {
         name.removeprefix("use_"): _over_time(
-            runs, slots, policies, name, f"Use of {name.removeprefix('use_')}", "share of the cluster"
+            runs, slots, policies, name, f"Use of {name.removeprefix('use_')}", "share of the cluster", shares=True
         )
         for name in slots.columns
         if name.startswith("use_")
@@ -187,24 +194,32 @@ def _use(runs: polars.DataFrame, slots: polars.DataFrame, policies: Sequence[str
 
 
 def _over_time(
-    runs: polars.DataFrame, slots: polars.DataFrame, policies: Sequence[str], column: str, title: str, y_label: str
+    runs: polars.DataFrame,
+    slots: polars.DataFrame,
+    policies: Sequence[str],
+    column: str,
+    title: str,
+    y_label: str,
+    *,
+    shares: bool = False,
 ) -> Panel:
-    """Show a column over slots, the mean over seeds."""
+    """Show a column over slots, the mean over seeds and, of a long run, over ranges of slots."""
     means = slots.group_by("policy", "slot").agg(polars.col(column).mean()).sort("slot")
     lines = []
+    width = 1
     for policy in policies:
         values = means.filter(polars.col("policy") == policy)[column].to_numpy()
         ranges = bins(len(values), MOST_POINTS)
+        width = ranges[0][1]
         heights = [float(values[a:b].mean()) for a, b in ranges]
-        # The last height holds to the end of its slots.
         begins = [float(first) for first, _ in ranges]
+        # The last height holds to the end of its slots.
         lines.append(Line(policy, [*begins, float(len(values))], [*heights, heights[-1]]))
-    return Panel(title, _slot_label(runs), f"{y_label}, mean over seeds", lines, steps=True)
+    y_label += ", mean over seeds" + (f" and {width} slots" if width > 1 else "")
+    return Panel(title, _slot_label(runs), y_label, lines, steps=True, shares=shares)
 
 
 def _slot_label(runs: polars.DataFrame) -> str:
-    if not len(runs):
-        return "slot"
     seconds = float(runs["slot_seconds"][0])
     unit, size = _unit(seconds)
     return f"slot ({seconds / size:g} {unit if seconds != size else unit.removesuffix('s')})"
@@ -220,34 +235,26 @@ def _plan(plan: polars.DataFrame, jobs: polars.DataFrame, about: Row, names: Seq
     rank = {job_id: at for at, job_id in enumerate(jobs["job_id"])}
     notes = {row["job_id"]: _note(row) for row in jobs.iter_rows(named=True)}
     arrivals = [
-        Arrival(row["arrival"], row["admitted"], rank[row["job_id"]], notes[row["job_id"]])
+        Arrival(row["arrival"], _kind(row["reason"]), rank[row["job_id"]], notes[row["job_id"]])
         for row in jobs.iter_rows(named=True)
     ]
-    if len(plan) <= MOST_BOXES and machines <= MOST_ROWS and len(arrivals) <= MOST_BOXES:
+    few = len(plan) <= MOST_BOXES and len(arrivals) <= MOST_BOXES
+    if few and machines <= MOST_ROWS and horizon <= MOST_SLOTS:
         return [Gantt(title, x_label, names, 0, horizon - 1, _boxes(plan, rank, notes), arrivals)]
-    counts = np.zeros((machines, horizon + 1))
-    np.add.at(counts, (plan["machine"].to_numpy(), plan["first"].to_numpy()), 1.0)
-    np.add.at(counts, (plan["machine"].to_numpy(), plan["last"].to_numpy() + 1), -1.0)
-    begin = int(np.argmax(counts.cumsum(axis=1)[:, :-1].sum(axis=0)))
-    part = polars.DataFrame()
-    rows_shown = min(machines, _EXCERPT_ROWS)
-    length = min(horizon, _EXCERPT_SLOTS)
-    while True:
-        first = max(0, min(begin - length // 2, horizon - length))
-        last = first + length - 1
-        part = plan.filter(
-            (polars.col("machine") < rows_shown) & (polars.col("first") <= last) & (polars.col("last") >= first)
-        )
-        if len(part) <= MOST_BOXES or length == 1:
-            break
-        length = -(-length // 2)
-    shown = part.with_columns(polars.col("first").clip(first, last), polars.col("last").clip(first, last))
+    rows, first, last, part = _excerpt(plan, machines, horizon)
+    place = {machine: at for at, machine in enumerate(rows)}
+    shown = part.with_columns(
+        polars.col("machine").replace_strict(place, return_dtype=polars.Int64),
+        polars.col("first").clip(first, last),
+        polars.col("last").clip(first, last),
+    )
+    where = "all machines" if len(rows) == machines else f"the {len(rows)} busiest of {machines} machines"
     return [
         _amounts(plan, f"{title}: workers and servers", x_label, names, horizon),
         Gantt(
-            f"{title}: {rows_shown} of {machines} machines, slots {first} to {last}, when most runs",
+            f"{title}: {where}, slots {first} to {last}, when most runs",
             x_label,
-            names[:rows_shown],
+            [names[machine] for machine in rows],
             first,
             last,
             _boxes(shown, rank, notes),
@@ -255,11 +262,44 @@ def _plan(plan: polars.DataFrame, jobs: polars.DataFrame, about: Row, names: Seq
     ]
 
 
+def _kind(reason: str | None) -> str:
+    """Return one of ``ARRIVALS``."""
+    if reason is None:
+        return ARRIVALS[0]
+    return ARRIVALS[2] if reason == Reason.HORIZON_ENDS else ARRIVALS[1]
+
+
+def _excerpt(plan: polars.DataFrame, machines: int, horizon: int) -> tuple[list[int], int, int, polars.DataFrame]:
+    """Return machines, the first and the last slot of a part with few boxes, and what runs there."""
+    there = np.zeros(horizon + 1)
+    np.add.at(there, plan["first"].to_numpy(), 1.0)
+    np.add.at(there, plan["last"].to_numpy() + 1, -1.0)
+    middle = int(np.argmax(there.cumsum()[:-1]))
+    length = min(horizon, _EXCERPT_SLOTS)
+    while True:
+        first = max(0, min(middle - length // 2, horizon - length))
+        last = first + length - 1
+        part = plan.filter((polars.col("first") <= last) & (polars.col("last") >= first))
+        slots = polars.min_horizontal("last", polars.lit(last)) - polars.max_horizontal("first", polars.lit(first)) + 1
+        busy = (
+            part.group_by("machine").agg(slots.sum().alias("slots")).sort("slots", "machine", descending=[True, False])
+        )
+        rows = sorted(busy["machine"].head(_EXCERPT_ROWS).to_list())
+        # Where little runs, others fill the room.
+        rows = sorted(
+            [*rows, *[m for m in range(machines) if m not in rows][: min(machines, _EXCERPT_ROWS) - len(rows)]]
+        )
+        part = part.filter(polars.col("machine").is_in(rows))
+        if len(part) <= MOST_BOXES or length == 1:
+            return rows, first, last, part
+        length = -(-length // 2)
+
+
 def _group(names: Sequence[str], first: int, last: int) -> str:
     return names[first] if first == last else f"{names[first]} to {names[last]}"
 
 
-def _boxes(plan: polars.DataFrame, rank: Mapping[str, int], notes: Mapping[str, str]) -> list[Box]:
+def _boxes(plan: polars.DataFrame, rank: Mapping[str, int], notes: Mapping[str, Sequence[str]]) -> list[Box]:
     """Give each stay a lane of its machine that no other has in its slots, the job's own before if that is free."""
     placed: list[tuple[int, Row]] = []
     lanes: dict[int, list[int]] = {}
@@ -291,24 +331,24 @@ def _boxes(plan: polars.DataFrame, rank: Mapping[str, int], notes: Mapping[str, 
     ]
 
 
-def _note(row: Row) -> str:
+def _note(row: Row) -> list[str]:
     """Say what was decided on a job, and what became of it."""
-    parts = [f"job {row['job_id']}, arrived in slot {row['arrival']}"]
+    lines = [f"job {row['job_id']}, arrived in slot {row['arrival']}"]
     if row["promised"] is not None:
         payoff = row["promised_utility"] - row["cost"]
-        parts.append(
-            f"promised slot {row['promised']}: utility {row['promised_utility']:.4g} - cost {row['cost']:.4g} = payoff "
-            f"{payoff:.4g}"
-        )
-    elif row["admitted"]:
-        parts.append(f"started in slot {row['started']}, nothing promised")
-    if row["reason"] is not None:
-        parts.append(f"not let in: {row['reason']}")
-    elif row["completed"] is None:
-        parts.append("not finished by the horizon")
+        lines.append(f"promised slot {row['promised']}")
+        lines.append(f"utility {row['promised_utility']:.4g} - cost {row['cost']:.4g} = payoff {payoff:.4g}")
+    elif row["started"] is not None:
+        lines.append(f"started in slot {row['started']}, nothing promised")
+    if row["completed"] is not None:
+        lines.append(f"finished in slot {row['completed']}, earned {row['utility']:.4g}")
+    elif row["reason"] == Reason.HORIZON_ENDS:
+        lines.append("cannot finish by the horizon, even alone on the cluster")
+    elif row["reason"] is not None:
+        lines.append(f"turned away: {row['reason']}")
     else:
-        parts.append(f"finished in slot {row['completed']}, earned {row['utility']:.4g}")
-    return "; ".join(parts)
+        lines.append("not finished by the horizon" + ("" if row["started"] is not None else ", never started"))
+    return lines
 
 
 def _amounts(plan: polars.DataFrame, title: str, x_label: str, names: Sequence[str], horizon: int) -> Heat:
@@ -332,7 +372,7 @@ def _amounts(plan: polars.DataFrame, title: str, x_label: str, names: Sequence[s
     return Heat(
         title,
         x_label,
-        "mean",
+        "mean over a group",
         [first for first, _ in columns],
         columns[0][1],
         [_group(names, begin, end - 1) for begin, end in groups],
@@ -341,28 +381,26 @@ def _amounts(plan: polars.DataFrame, title: str, x_label: str, names: Sequence[s
 
 
 def _prices(prices: polars.DataFrame, about: Row, names: Sequence[str]) -> Heat | None:
-    if not len(prices):
-        return None
     groups = prices.select("first_machine", "last_machine").unique().sort("first_machine").rows()
+    columns = prices.select("first_slot", "last_slot").unique().sort("first_slot").rows()
     row_of = {first: at for at, (first, _) in enumerate(groups)}
-    slots = prices["slot"].unique().sort().to_list()
-    width = slots[1] - slots[0] if len(slots) > 1 else 1
-    resources = [WHOLE, *(name for name in prices["resource"].unique(maintain_order=True) if name != WHOLE)]
-    column_of = {slot: at for at, slot in enumerate(slots)}
+    column_of = {first: at for at, (first, _) in enumerate(columns)}
     layers = {}
-    for resource in resources:
-        layer: list[list[float | None]] = [[None] * len(slots) for _ in groups]
-        some = prices.filter(polars.col("resource") == resource).select("first_machine", "slot", "price")
-        for first, slot, price in some.iter_rows():
-            layer[row_of[first]][column_of[slot]] = price if price > 0 else None
+    for resource in [WHOLE, *(name for name in prices["resource"].unique(maintain_order=True) if name != WHOLE)]:
+        layer: list[list[float | None]] = [[None] * len(columns) for _ in groups]
+        some = prices.filter(polars.col("resource") == resource).select("first_machine", "first_slot", "price")
+        for machine, slot, price in some.iter_rows():
+            layer[row_of[machine]][column_of[slot]] = price if price > 0 else None
         if any(price is not None for line in layer for price in line):
             layers[resource] = layer
+    if not layers:
+        return None
     return Heat(
         f"Prices of {about['policy']}, seed {about['seed']}",
         _slot_label(polars.DataFrame([about])),
         "utility a slot",
-        slots,
-        width,
+        [first for first, _ in columns],
+        max(last - first + 1 for first, last in columns),
         [_group(names, first, last) for first, last in groups],
         layers,
         logarithmic=True,

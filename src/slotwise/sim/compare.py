@@ -173,7 +173,7 @@ def _run(
         warm_up(policy, conditions.slot_solver)
         _WARM.add((name_of(policy), conditions.slot_solver))
         begin = time.perf_counter()
-    prices = PriceMap(workload.horizon)
+    prices = PriceMap(workload.horizon, len(cluster))
     lines = io.BytesIO()
     with gzip.GzipFile(fileobj=lines, mode="wb", compresslevel=1, mtime=0) as packed:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ SLOT_COLUMNS: Mapping[str, Any] = {
 PRICE_COLUMNS: Mapping[str, Any] = {
     "policy": polars.String,
     "seed": polars.Int64,
-    "slot": polars.Int64,
+    "first_slot": polars.Int64,
+    "last_slot": polars.Int64,
     "first_machine": polars.Int64,
     "last_machine": polars.Int64,
     "resource": polars.String,
@@ -91,6 +92,7 @@ def run_row(outcome: Outcome, bound: Bounded | None) -> Row:
     """
     run = outcome.run
     figures = run.summary()
+    used = [f"utilization_{word}" for word in _words(run.utilization)]
     value = None if bound is None else bound.value
     rejected = Counter(str(r.reason) for r in run.records.values() if r.reason not in (None, Reason.HORIZON_ENDS))
     done = [r.completed - r.arrival + 1 for r in run.records.values() if r.completed is not None]
@@ -116,7 +118,7 @@ def run_row(outcome: Outcome, bound: Bounded | None) -> Row:
         "offered_slots_median": float(np.median(offered)) if offered else None,
         "finished_slots_median": float(np.median(done)) if done else None,
         "makespan_slots": figures["makespan_slots"],
-        **{f"utilization_{_word(name)}": share for name, share in run.utilization.items()},
+        **dict(zip(used, run.utilization.values(), strict=True)),
         "colocated_fraction": figures["colocated_fraction"],
         **{f"decision_seconds_{name}": value for name, value in figures["decision_seconds"].items()},
         "wall_seconds": outcome.wall_seconds,
@@ -128,6 +130,19 @@ _REJECTIONS = (Reason.NEVER_FITS, Reason.NO_TIME_LEFT, Reason.PRICED_OUT, Reason
 
 def _word(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def _words(names: Iterable[str]) -> list[str]:
+    """Return a column's name for each resource; of equal ones the second gets a number, and so on."""
+    words: list[str] = []
+    for name in names:
+        word = plain = _word(name) or "resource"
+        number = 1
+        while word in words:
+            number += 1
+            word = f"{plain}_{number}"
+        words.append(word)
+    return words
 
 
 def job_rows(outcome: Outcome) -> list[Row]:
@@ -157,7 +172,7 @@ def job_rows(outcome: Outcome) -> list[Row]:
 def slot_rows(outcome: Outcome) -> list[Row]:
     """Return what went on in each slot of a run: jobs, and the share of each resource in use."""
     run = outcome.run
-    named = [f"use_{_word(name)}" for name in run.utilization]
+    named = [f"use_{word}" for word in _words(run.utilization)]
     return [
         {
             "policy": outcome.policy,
@@ -194,7 +209,7 @@ def summary(runs: polars.DataFrame) -> polars.DataFrame:
     earned, possible = polars.col("total_utility").filter(bounded).sum(), polars.col("upper_bound").sum()
     table = runs.group_by("policy", maintain_order=True).agg(
         polars.len().alias("runs"),
-        polars.col("seed").cast(polars.String).sort().str.join(",").alias("seeds"),
+        polars.col("seed").sort().cast(polars.String).str.join(",").alias("seeds"),
         *(polars.col(name).cast(polars.Float64).mean() for name in means if name != "fraction_of_bound"),
         polars.col("total_utility").std().alias("total_utility_std"),
         # Nothing of nothing is no share.
