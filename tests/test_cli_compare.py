@@ -21,6 +21,22 @@ from slotwise.policies import catalogue
 SMALL = ["compare", "--workload", "paper", "--jobs", "20", "--machines", "5", "--processes", "1"]
 
 
+JOB_OF_MANY = """
+apiVersion: slotwise/v1
+kind: TrainingJob
+metadata: {name: one}
+spec:
+  epochs: 1
+  samples: 1000000
+  batchSize: 256
+  gradientMB: 10
+  secondsPerSample: 0.004
+  worker: {resources: {gpu: 1, GPU: 3}}
+  maxWorkers: 2
+  utility: {kind: sigmoid, value: 80, urgencyPerHour: 0, target: 1h}
+"""
+
+
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict[str, Any], str]:
     assert main([*arguments, "--json"]) == 0
     captured = capsys.readouterr()
@@ -228,7 +244,53 @@ def test_the_plan_shown_is_that_of_a_policy_that_is_compared(
         assert main([*two, "--out", str(out), *given]) == 0
         assert polars.read_parquet(out / "plan.parquet")["policy"].unique().to_list() == [wanted]
         assert f"Plan of {wanted}, seed 0" in (out / "report.html").read_text(encoding="utf-8")
-        assert f"{out / 'report.html'} shows them" in capsys.readouterr().out
+        assert f"{out / 'report.html'} shows them in a browser" in capsys.readouterr().out
+
+
+def test_what_cannot_be_drawn_costs_no_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [*SMALL, "--policies", "fifo,pdors", "--no-bound", "--out", str(out), "--plan-of", "fifo"]
+    assert main([*command, "--figures"]) == 0
+    before = {path.name for path in (out / "figures").iterdir()}
+    assert "prices.svg" not in before
+    # Figures of another run do not stay behind, asked for or not.
+    (out / "figures/prices.svg").write_text("of another run")
+    (out / "figures/mine.svg").write_text("not ours")
+    assert main(command) == 0
+    assert {path.name for path in (out / "figures").iterdir()} == {*before, "mine.svg"}
+    capsys.readouterr()
+
+    packed = out / "events/fifo-0.jsonl.gz"
+    packed.write_bytes(packed.read_bytes()[:-40])
+    assert main(command) == 2
+    told = capsys.readouterr()
+    assert told.out.startswith("policy")
+    assert f"{packed} must hold the events of a run, it is damaged" in told.err
+    packed.unlink()
+    assert main(command) == 0
+    capsys.readouterr()
+
+    (out / "report.html").unlink()
+    (out / "report.html").mkdir()
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("policy")
+    assert f"tables are in {out}, and cannot be drawn: " in told.err
+
+
+def test_resources_of_names_alike_have_columns_of_their_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(
+        "apiVersion: slotwise/v1\nkind: Cluster\nspec:\n  bandwidth: {machine: 50Gbps, cluster: 5Gbps}\n"
+        "  machines:\n  - {name: m, count: 2, resources: {gpu: 4, GPU: 8, gpu/a: 2, gpu-a: 2}}\n"
+    )
+    (tmp_path / "jobs.yaml").write_text(JOB_OF_MANY)
+    out = tmp_path / "out"
+    command = ["compare", "--workload", str(tmp_path / "jobs.yaml"), "--cluster", str(tmp_path / "cluster.yaml")]
+    assert main([*command, "--policies", "fifo", "--no-bound", "--out", str(out), "--processes", "1"]) == 0
+    slots = polars.read_parquet(out / "slots.parquet")
+    assert slots.columns[5:] == ["use_gpu", "use_gpu_2", "use_gpu_a", "use_gpu_a_2"]
+    assert slots["use_gpu"].max() == 2 / 8
+    assert slots["use_gpu_2"].max() == 6 / 16
 
 
 def test_without_plotly_the_tables_are_written_and_it_is_told(

@@ -18,11 +18,12 @@ import pytest
 
 from slotwise.report import views
 from slotwise.report.page import page
-from slotwise.report.views import view
-from slotwise.sim import pricemap
+from slotwise.report.views import PLAN_COLUMNS, view
+from slotwise.sim.tables import JOB_COLUMNS, PRICE_COLUMNS
 
 Row = dict[str, Any]
 
+HOPELESS = ("horizon ends", "never fits")
 SIZES = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 
 
@@ -132,7 +133,8 @@ def test_completion_times(compared: Path, text: str) -> None:
     size = SIZES[figure["layout"]["xaxis"]["title"]["text"].rpartition(" ")[2]]
 
     for line in figure["data"]:
-        own = [job for job in jobs if job["policy"] == line["name"]]
+        # Who could not finish by the horizon, even alone, tells nothing of a policy.
+        own = [job for job in jobs if job["policy"] == line["name"] and job["reason"] not in HOPELESS]
         took = [(job["completed"] - job["arrival"] + 1) * seconds for job in own if job["completed"] is not None]
         for x, y in list(zip(line["x"], line["y"], strict=True))[1:-1]:
             # Between equal times the curve climbs.
@@ -180,26 +182,41 @@ def test_the_plan_and_the_decisions(compared: Path, text: str) -> None:
     ]
     assert sorted(drawn) == sorted(expected)
     arrivals = [d for d in figure["data"] if d["type"] == "scatter"]
-    marked = {decision(told, jobs): round(x) for d in arrivals for x, told in zip(d["x"], d["customdata"], strict=True)}
-    assert marked == {job_id: row["arrival"] for job_id, row in jobs.items()}
-    let_in = next(d for d in arrivals if d["name"] == "let in")
-    assert len(let_in["x"]) == sum(row["admitted"] for row in jobs.values())
-    # No two boxes cover each other.
+    marked = {
+        decision(told, jobs): (round(x), d["name"])
+        for d in arrivals
+        for x, told in zip(d["x"], d["customdata"], strict=True)
+    }
+    kinds = {None: "let in", "horizon ends": "cannot finish"}
+    assert marked == {
+        job_id: (row["arrival"], f"arrives, {kinds.get(row['reason'], 'turned away')}") for job_id, row in jobs.items()
+    }
     assert_apart(figure)
+    # Of a machine with both, each takes its part.
+    heights: dict[tuple[int, int, str], dict[str, float]] = defaultdict(dict)
+    for kind in ("workers", "servers"):
+        bars = next(d for d in figure["data"] if d.get("name") == kind and d.get("customdata"))
+        for base, middle, height, told in zip(bars["base"], bars["y"], bars["width"], bars["customdata"], strict=True):
+            heights[round(middle), int(base + 0.5), decision(told, jobs)][kind] = height
+    both = [row for row in plan if row["workers"] and row["servers"]]
+    assert both
+    for row in both:
+        found = heights[row["machine"], row["first"], row["job_id"]]
+        assert found["workers"] / found["servers"] == pytest.approx(row["workers"] / row["servers"], rel=0.02)
 
 
 def decision(told: str, jobs: dict[str, Row]) -> str:
     """Check all that is told of a job; return its id."""
-    match = re.search(r"job (\S+), arrived in slot (\d+)", told)
+    match = re.search(r"job ([^,<]+), arrived in slot (\d+)", told)
     assert match is not None
     job = jobs[match[1]]
     assert int(match[2]) == job["arrival"]
     if job["promised"] is not None:
         payoff = job["promised_utility"] - job["cost"]
         said = f"utility {job['promised_utility']:.4g} - cost {job['cost']:.4g} = payoff {payoff:.4g}"
-        assert f"promised slot {job['promised']}: {said}" in told
-    if job["reason"] is not None:
-        assert f"not let in: {job['reason']}" in told
+        assert f"promised slot {job['promised']}<br>{said}" in told
+    if job["reason"] not in (None, "horizon ends"):
+        assert f"turned away: {job['reason']}" in told
     if job["completed"] is not None:
         assert f"finished in slot {job['completed']}, earned {job['utility']:.4g}" in told
     return str(match[1])
@@ -221,7 +238,7 @@ def assert_apart(figure: Row) -> None:
 def test_prices(compared: Path, text: str) -> None:
     figure = charts(text)["prices"]
     prices = {
-        (row["resource"], row["first_machine"], row["slot"]): row["price"]
+        (row["resource"], row["first_machine"], row["first_slot"]): row["price"]
         for row in rows(compared, "prices")
         if (row["policy"], row["seed"]) == ("pdors", 0)
     }
@@ -242,7 +259,7 @@ def test_a_large_run_is_shown_as_numbers_and_a_part_of_it(compared: Path, monkey
     monkeypatch.setattr(views, "MOST_BOXES", 20)
     monkeypatch.setattr(views, "MOST_ROWS", 3)
     monkeypatch.setattr(views, "_MOST_COLUMNS", 7)
-    seen = view(compared, [f"m{at}" for at in range(8)])
+    seen = view(compared, ("pdors", 0), [f"m{at}" for at in range(8)])
     figures = charts(page(seen, "large", {}))
     plan = rows(compared, "plan")
 
@@ -271,13 +288,135 @@ def test_a_large_run_is_shown_as_numbers_and_a_part_of_it(compared: Path, monkey
 
 
 def test_names_and_notes_cannot_break_the_page(compared: Path) -> None:
-    seen = view(compared, ["<b>&\"'</script>"] * 8)
+    seen = view(compared, ("pdors", 0), ["<b>&\"'$</script>"] * 8)
     text = page(seen, "</title><script>alert(1)</script>", {"Assumed": {"<i>": "</ul><script>alert(2)</script>"}})
 
     assert "<script>alert" not in text
     assert "<i>" not in text
     assert "<b>" not in text
+    # Between dollar signs plotly would read a formula.
+    assert "$" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL).replace("&#36;", "")
     assert set(charts(text)) == {"utility", "completion", "use", "queue", "plan-0", "prices"}
+
+
+def written(folder: Path, **tables: list[Row]) -> Path:
+    """Write the tables of a folder, filled up with what does not matter."""
+    of_run = {"policy": "p", "seed": 0}
+    run = {
+        **of_run, "machines": 1, "horizon": 4, "slot_seconds": 3600.0, "jobs": 1, "total_utility": 1.0,
+        "upper_bound": None, "rejected": 0, "infeasible": 0, "unfinished": 0, "colocated_fraction": None,
+    }  # fmt: skip
+    job = {
+        **of_run, "job_id": "j", "arrival": 0, "admitted": False, "reason": None, "promised": None, "completed": None,
+        "promised_utility": None, "cost": None, "started": None, "utility": 0.0,
+    }  # fmt: skip
+    slot = {**of_run, "slot": 0, "running": 0, "waiting": 0, "use_gpu": 0.0}
+    where = {"machine": 0, "machine_name": "m", "first": 0, "last": 0, "workers": 1, "servers": 0}
+    stay = {**of_run, "job_id": "j", **where}
+    whole: dict[str, tuple[Row, Any]] = {
+        "runs": (run, {"upper_bound": polars.Float64}),
+        "jobs": (job, JOB_COLUMNS),
+        "slots": (slot, None),
+        "plan": (stay, PLAN_COLUMNS),
+        "prices": ({}, PRICE_COLUMNS),
+    }
+    runs = [{"policy": "p", "seed": 0, **line} for line in tables.get("runs", [{}])]
+    tables.setdefault("slots", [{"policy": line["policy"], "seed": line["seed"]} for line in runs])
+    for name, (row, schema) in whole.items():
+        given = tables.get(name, [{}] if name in ("runs", "jobs", "slots") else [])
+        frame = polars.DataFrame([row | line for line in given], schema_overrides=schema) if given else None
+        (frame if frame is not None else polars.DataFrame(schema=schema)).write_parquet(folder / f"{name}.parquet")
+    return folder
+
+
+def shown(folder: Path, machines: int = 1, chosen: tuple[str, int] = ("p", 0)) -> tuple[str, dict[str, Row]]:
+    text = page(view(folder, chosen, [f"m{at}" for at in range(machines)]), "written", {})
+    return text, charts(text)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {("p", 0): 2.0, ("p", 1): None, ("q", 0): 2.0, ("q", 1): None},
+        {("p", 0): 2.0, ("p", 1): 9.0, ("q", 0): 2.0},
+        {("p", 0): None, ("q", 0): None},
+    ],
+)
+def test_no_bound_is_drawn_that_is_not_of_the_same_seeds(
+    tmp_path: Path, bounds: dict[tuple[str, int], float | None]
+) -> None:
+    runs = [{"policy": policy, "seed": seed, "upper_bound": bound} for (policy, seed), bound in bounds.items()]
+    text, figures = shown(written(tmp_path, runs=runs))
+    assert "shapes" not in figures["utility"]["layout"]
+    assert "No bound is drawn" in text
+
+
+def test_the_axis_of_utilities_has_room_for_whiskers(tmp_path: Path) -> None:
+    runs = [{"seed": seed, "total_utility": earned, "upper_bound": 70.0} for seed, earned in ((0, 0.0), (1, 100.0))]
+    _, figures = shown(written(tmp_path, runs=runs))
+    low, high = figures["utility"]["layout"]["yaxis"]["range"]
+    assert (low, high > 50.0 + statistics.stdev([0.0, 100.0])) == (0, True)
+    # One run has no whisker, and nothing earned has an axis all the same.
+    (tmp_path / "one").mkdir()
+    _, figures = shown(written(tmp_path / "one", runs=[{"total_utility": 0.0}]))
+    assert figures["utility"]["data"][0]["error_y"]["array"] == [None]
+    assert figures["utility"]["data"][0]["text"] == ["p: 0"]
+    assert figures["utility"]["layout"]["yaxis"]["range"] == [0, 1.0]
+
+
+def test_who_waits_is_not_turned_away(tmp_path: Path) -> None:
+    jobs = [
+        {"job_id": "waits"},
+        {"job_id": "late", "reason": "horizon ends"},
+        {"job_id": "dear", "reason": "priced out"},
+    ]
+    _, figures = shown(written(tmp_path, jobs=jobs))
+    told = {d["name"]: d["customdata"][0] for d in figures["plan-0"]["data"] if d["type"] == "scatter"}
+    assert told == {
+        "arrives, let in": "job waits, arrived in slot 0<br>not finished by the horizon, never started",
+        "arrives, cannot finish": (
+            "job late, arrived in slot 0<br>cannot finish by the horizon, even alone on the cluster"
+        ),
+        "arrives, turned away": "job dear, arrived in slot 0<br>turned away: priced out",
+    }
+
+
+def test_prices_are_shown_though_nothing_ran(tmp_path: Path) -> None:
+    price = {
+        "policy": "p", "seed": 0, "first_slot": 0, "last_slot": 1, "first_machine": 0, "last_machine": 0,
+        "resource": "whole machine", "price": 5.0,
+    }  # fmt: skip
+    _, figures = shown(written(tmp_path, prices=[price]))
+    assert figures["prices"]["data"][0]["customdata"] == [[5.0]]
+    assert figures["prices"]["text"] == [["m0, slots 0 to 1"]]
+    assert "plan-0" in figures
+
+
+def test_long_runs_are_shown_as_means_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_POINTS", 3)
+    slots = [{"slot": slot, "waiting": slot * slot, "use_gpu": slot / 10} for slot in range(7)]
+    _, figures = shown(written(tmp_path, slots=slots))
+    (line,) = figures["queue"]["data"]
+    assert line["x"] == [0, 3, 6, 7]
+    assert line["y"] == pytest.approx([5 / 3, 50 / 3, 36, 36])
+    assert figures["queue"]["layout"]["yaxis"]["title"]["text"] == "jobs, mean over seeds and 3 slots"
+    assert figures["use"]["data"][0]["y"] == pytest.approx([0.1, 0.4, 0.6, 0.6])
+
+
+def test_a_part_of_a_plan_is_where_most_runs(tmp_path: Path) -> None:
+    stays = [{"machine": machine, "first": 900, "last": 909} for machine in range(50, 70)]
+    stays += [{"machine": 3, "first": 0, "last": 2}, {"machine": 99, "first": 905, "last": 905}]
+    text, figures = shown(written(tmp_path, plan=stays, runs=[{"horizon": 1000, "machines": 100}]), 100)
+
+    part = figures["plan-1"]
+    left, right = part["layout"]["xaxis"]["range"]
+    assert left < 900
+    assert right > 909
+    bars = next(d for d in part["data"] if d.get("name") == "workers" and d.get("customdata"))
+    drawn = sorted(label.partition(",")[0] for label in bars["customdata"])
+    assert drawn == sorted([f"m{machine}" for machine in range(50, 70)] + ["m99"])
+    assert len(part["layout"]["yaxis"]["ticktext"]) == 24
+    assert "the 24 busiest of 100 machines" in text
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +431,18 @@ def browser() -> Iterator[Any]:
         chromium = started.chromium.launch(executable_path=program, args=arguments)
         yield chromium
         chromium.close()
+
+
+def test_a_page_of_a_file_fits_a_telephone(browser: Any, compared: Path, tmp_path: Path) -> None:
+    told = {"How it was made": {"SHA-256 of --workload": "0123456789abcdef" * 4, "--workload": "/a/" + "long" * 40}}
+    names = [f"machine-with-a-{'very-' * 8}long-name-{at}" for at in range(8)]
+    (tmp_path / "page.html").write_text(page(view(compared, ("drf", 1), names), "file", told), encoding="utf-8")
+    opened = browser.new_page(viewport={"width": 400, "height": 900})
+    opened.goto((tmp_path / "page.html").as_uri())
+    opened.wait_for_function("[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 400
+    assert opened.locator("#plan-0 .nsewdrag").first.bounding_box()["width"] > 150
+    opened.close()
 
 
 @pytest.mark.parametrize("width", [400, 1600])
@@ -338,8 +489,3 @@ def test_figures_are_written_as_both_formats(compared: Path) -> None:
     for path in (compared / "figures").iterdir():
         begin = path.read_bytes()[:8]
         assert begin == b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else begin.startswith(b"<?xml")
-
-
-def test_whole_is_no_name_of_a_resource() -> None:
-    # Resources of a cluster are words of a file; the row of all of them must not be taken for one.
-    assert " " in pricemap.WHOLE

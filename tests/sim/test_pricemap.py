@@ -20,7 +20,7 @@ def watched(name: str, machines: int = 6, horizon: int = 20) -> tuple[PriceMap, 
     """Return a map, and the price of each (slot, machine, resource) by the formula, written out."""
     workload = paper(30, machines, horizon, 1)
     assert workload.cluster is not None
-    found = PriceMap(horizon)
+    found = PriceMap(horizon, machines)
     plain: dict[tuple[int, int, str], float] = {}
 
     def watch(slot: int, policy: Policy, state: State) -> None:
@@ -28,11 +28,14 @@ def watched(name: str, machines: int = 6, horizon: int = 20) -> tuple[PriceMap, 
         if not isinstance(policy, CommitAtArrival) or (terms := policy.terms(state)) is None:
             return
         cluster, prices = terms.ledger.cluster, terms.prices
-        low = prices.log_low + (prices.relief[0] if len(prices.relief) else 0.0)
+        # As the last decision saw this slot ahead of it.
+        ahead = slot - prices.slot
+        low = prices.log_low + (prices.relief[ahead] if ahead < len(prices.relief) else 0.0)
         for machine in range(machines):
             whole = 0.0
             for r, resource in enumerate(cluster.resources):
-                if prices.log_ratio[r] == 0:
+                # The mark of machines for servers is no resource.
+                if prices.log_ratio[r] == 0 or resource == "server":
                     continue
                 capacity = terms.ledger.view.capacity[machine, r]
                 share = terms.ledger.used(slot)[machine, r] / capacity if capacity > 0 else 1.0
@@ -52,24 +55,29 @@ def watched(name: str, machines: int = 6, horizon: int = 20) -> tuple[PriceMap, 
 def test_prices_are_those_of_the_formula(name: str) -> None:
     found, plain = watched(name)
 
-    assert {(row["slot"], row["first_machine"], row["resource"]) for row in found.rows} == set(plain)
-    for row in found.rows:
-        assert row["first_machine"] == row["last_machine"]
-        assert row["price"] == pytest.approx(plain[row["slot"], row["first_machine"], row["resource"]], rel=1e-9)
+    rows = found.rows
+    assert {(row["first_slot"], row["first_machine"], row["resource"]) for row in rows} == set(plain)
+    for row in rows:
+        assert (row["last_slot"], row["last_machine"]) == (row["first_slot"], row["first_machine"])
+        wanted = plain[row["first_slot"], row["first_machine"], row["resource"]]
+        assert row["price"] == pytest.approx(wanted, rel=1e-9, abs=1e-300)
 
 
-def test_many_machines_and_slots_become_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_machines_and_slots_become_means_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pricemap, "MOST_MACHINES", 4)
     monkeypatch.setattr(pricemap, "MOST_SLOTS", 7)
-    found, plain = watched("pdors", machines=6)
+    found, plain = watched("pdors", machines=5)
 
-    assert sorted({row["slot"] for row in found.rows}) == [
-        slot for slot in range(0, 20, 3) if (slot, 0, WHOLE) in plain
-    ]
-    assert {(row["first_machine"], row["last_machine"]) for row in found.rows} == {(0, 1), (2, 3), (4, 5)}
-    for row in found.rows:
+    rows = found.rows
+    priced = {slot // 3 * 3 for slot, _, _ in plain}
+    assert {(row["first_slot"], row["last_slot"]) for row in rows} == {(first, min(first + 2, 19)) for first in priced}
+    assert {(row["first_machine"], row["last_machine"]) for row in rows} == {(0, 1), (2, 3), (4, 4)}
+    for row in rows:
         group = [
-            plain[row["slot"], machine, row["resource"]] for machine in (row["first_machine"], row["last_machine"])
+            plain[slot, machine, row["resource"]]
+            for slot in range(row["first_slot"], row["last_slot"] + 1)
+            for machine in range(row["first_machine"], row["last_machine"] + 1)
+            if (slot, machine, row["resource"]) in plain
         ]
         assert row["price"] == pytest.approx(np.mean(group), rel=1e-9)
 

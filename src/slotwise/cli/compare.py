@@ -217,7 +217,8 @@ def compare(
     _report(table.to_dicts(), first, given, out, as_json)
     if folder is not None and (chosen := _chosen(table, plan_of, names, seed)) is not None:
         played = first if chosen[1] == seed else source(chosen[1])
-        _present(folder.path, chosen, played, _about(given, table, played.digest), figures)
+        if _present(folder.path, chosen, played, _about(given, table, played.digest), figures) and not as_json:
+            typer.echo(f"{folder.path / 'report.html'} shows them in a browser")
     if interrupted:
         raise KeyboardInterrupt
     if failed:
@@ -233,8 +234,8 @@ def _chosen(table: DataFrame, plan_of: str | None, names: list[str], seed: int) 
     return None
 
 
-def _present(folder: Path, chosen: tuple[str, int], played: Workload, about: Mapping[str, Any], figures: bool) -> None:
-    """Write what people look at; without plotly the rest is there all the same."""
+def _present(folder: Path, chosen: tuple[str, int], played: Workload, about: Mapping[str, Any], figures: bool) -> bool:
+    """Write what people look at; return whether that is a page: without plotly the rest is there all the same."""
     from slotwise.report.presentation import draw, has_figures, look, write_page
 
     assert played.cluster is not None
@@ -254,8 +255,7 @@ def _present(folder: Path, chosen: tuple[str, int], played: Workload, about: Map
         raise SlotwiseError(f"tables are in {folder}, and cannot be drawn: {error}") from None
     if missing is not None:
         typer.echo(f"slotwise: {missing}", err=True)
-    else:
-        typer.echo(f"slotwise: {folder / 'report.html'} shows them", err=True)
+    return missing is None
 
 
 def _about(given: Mapping[str, Any], table: DataFrame, digest: str) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def _table(view: View) -> str:
     columns = [*_COLUMNS[:at], *((f"use {u.removeprefix('utilization_')}", u, "share") for u in uses), *_COLUMNS[at:]]
     rows = view.summary.to_dicts()
     # A reason that no policy had tells nothing.
-    columns = [c for c in columns if not c[1].startswith("rejected_") or any(row[c[1]] for row in rows)]
+    columns = [c for c in columns if not c[1].startswith("rejected_") or any(row.get(c[1]) for row in rows)]
     head = "".join(f"<th>{_text(title)}</th>" for title in ("policy", "runs", *(title for title, _, _ in columns)))
     body = "".join(
         f"<tr><td>{_text(short(row['policy'], 40))}</td><td>{row['runs']}</td>"

@@ -71,7 +71,7 @@ def chart(title: str, panels: Sequence[Panel], format: str) -> bytes:
     styles = {name: at for at, name in enumerate(name for name in names if name != BOUND)}
     handles: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=False):
-        axis.set_title(panel.title, fontsize=9)
+        axis.set_title(panel.title, fontsize=9, parse_math=False)
         axis.set_xlabel(panel.x_label, fontsize=9)
         axis.set_ylabel(panel.y_label, fontsize=9)
         axis.tick_params(labelsize=8)
@@ -161,7 +161,7 @@ def gantt(plan: Gantt, format: str) -> bytes:
     top = -2.7 if plan.arrivals else -0.6
     axis.set(xlim=(plan.first - 0.5, plan.last + 0.5), ylim=(len(plan.rows) - 0.4, top), xlabel=plan.x_label)
     _name_rows(axis, plan.rows)
-    axis.set_title(plan.title, fontsize=10)
+    axis.set_title(plan.title, fontsize=10, parse_math=False)
     key: list[Any] = [
         Patch(facecolor="0.6", label="workers"),
         Patch(facecolor="0.6", edgecolor="white", hatch="////", label="servers"),
@@ -204,7 +204,7 @@ def heat(numbers: Heat, format: str) -> bytes:
     axis.invert_yaxis()
     axis.set_xlabel(numbers.x_label)
     _name_rows(axis, numbers.rows)
-    axis.set_title(f"{numbers.title}: {name}", fontsize=10)
+    axis.set_title(f"{numbers.title}: {name}", fontsize=10, parse_math=False)
     figure.colorbar(drawn, label=numbers.unit)
     return _saved(figure, format)
 
