@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from slotwise.errors import InvalidInput
-from slotwise.report import charts
+from slotwise.report import _extras, charts
 from slotwise.report.charts import Data
 from slotwise.report.console import seconds_text
 from slotwise.report.figures import Gantt, short
@@ -88,10 +87,7 @@ def require() -> None:
     InvalidInput
         If not: it names the extra to install.
     """
-    try:
-        import plotly.offline  # noqa: F401
-    except ImportError:
-        raise InvalidInput("report.html needs plotly, which is not there: pip install 'slotwise[plot]'") from None
+    _extras.require("plotly.offline", "report.html needs")
 
 
 def page(view: View, title: str, told: Mapping[str, Mapping[str, Any]]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.errors import InvalidInput
 from slotwise.fitting import Fit
+from slotwise.report import _extras
 from slotwise.report.figures import ARRIVALS, BOUND, Gantt, Heat, Panel, colour, job_colour, short
 
 __all__ = ["FORMATS", "chart", "gantt", "heat", "measured_against_fitted", "require"]
@@ -239,10 +239,7 @@ def require() -> None:
     InvalidInput
         If not: it names the extra to install.
     """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise InvalidInput("pictures need matplotlib, which is not there: pip install 'slotwise[plot]'") from None
+    _extras.require("matplotlib", "pictures need")
 
 
 def measured_against_fitted(fits: Sequence[Fit], format: str) -> bytes:
