@@ -186,7 +186,8 @@ def _table(view: View) -> str:
     at = next(i for i, (_, name, _) in enumerate(_COLUMNS) if name == "colocated_fraction")
     columns = [*_COLUMNS[:at], *((f"use {u.removeprefix('utilization_')}", u, "share") for u in uses), *_COLUMNS[at:]]
     rows = view.summary.to_dicts()
-    # A reason that no policy had tells nothing.
+    # A reason that no policy had tells nothing, nor does a column without a number.
+    columns = [c for c in columns if any(row.get(c[1]) is not None for row in rows)]
     columns = [c for c in columns if not c[1].startswith("rejected_") or any(row.get(c[1]) for row in rows)]
     head = "".join(f"<th>{_text(title)}</th>" for title in ("policy", "runs", *(title for title, _, _ in columns)))
     body = "".join(
