@@ -308,7 +308,7 @@ def written(folder: Path, **tables: list[Row]) -> Path:
     }  # fmt: skip
     job = {
         **of_run, "job_id": "j", "arrival": 0, "admitted": False, "reason": None, "promised": None, "completed": None,
-        "promised_utility": None, "cost": None, "started": None, "utility": 0.0,
+        "promised_utility": None, "cost": None, "started": None, "utility": 0.0, "detail": "",
     }  # fmt: skip
     slot = {**of_run, "slot": 0, "running": 0, "waiting": 0, "use_gpu": 0.0}
     where = {"machine": 0, "machine_name": "m", "first": 0, "last": 0, "workers": 1, "servers": 0}
@@ -359,9 +359,36 @@ def test_the_axis_of_utilities_has_room_for_whiskers(tmp_path: Path) -> None:
     # One run has no whisker, and nothing earned has an axis all the same.
     (tmp_path / "one").mkdir()
     _, figures = shown(written(tmp_path / "one", runs=[{"total_utility": 0.0}]))
-    assert figures["utility"]["data"][0]["error_y"]["array"] == [None]
+    assert figures["utility"]["data"][0].get("error_y") is None
     assert figures["utility"]["data"][0]["text"] == ["p: 0"]
     assert figures["utility"]["layout"]["yaxis"]["range"] == [0, 1.0]
+
+
+def test_what_is_shown_ends_when_nothing_is_left_to_do(tmp_path: Path) -> None:
+    slots = [{"slot": slot, "running": int(slot == 1), "waiting": int(slot == 2)} for slot in range(9)]
+    stays = [{"first": 1, "last": 1}]
+    _, figures = shown(written(tmp_path, slots=slots, plan=stays, runs=[{"horizon": 9}]))
+    assert figures["queue"]["data"][0]["x"] == [0, 1, 2, 3]
+    assert figures["plan-0"]["layout"]["xaxis"]["range"] == pytest.approx([-0.6, 2.6])
+
+
+def test_the_answer_to_each_job_is_in_a_table(compared: Path, text: str) -> None:
+    match = re.search(r'<table id="jobs">(.*?)</table>', text, re.DOTALL)
+    assert match is not None
+    lines = [re.findall(r"<td>(.*?)</td>", line) for line in re.findall(r"<tr>(.*?)</tr>", match[1])[1:]]
+    jobs = [row for row in rows(compared, "jobs") if (row["policy"], row["seed"]) == ("pdors", 0)]
+    assert len(lines) == len(jobs)
+    for line, job in zip(lines, jobs, strict=True):
+        assert line[:3] == [job["job_id"], f"slot {job['arrival']}", "rejected" if job["reason"] else "admitted"]
+        for cell, slot in ((line[3], job["promised"]), (line[4], job["completed"])):
+            if slot is None:
+                assert cell == "-"
+            else:
+                # Slots are hours.
+                assert cell.startswith(f"slot {slot} (")
+                assert number(cell.partition("(")[2].rstrip(")")) == pytest.approx((slot + 1) * 3600, rel=6e-3)
+        assert float(line[5]) == pytest.approx(job["utility"], rel=1e-3)
+        assert html.unescape(line[6]) == (f"{job['reason']}: {job['detail']}" if job["reason"] else "")
 
 
 def test_who_waits_is_not_turned_away(tmp_path: Path) -> None:
@@ -406,7 +433,9 @@ def test_long_runs_are_shown_as_means_and_say_so(tmp_path: Path, monkeypatch: py
 def test_a_part_of_a_plan_is_where_most_runs(tmp_path: Path) -> None:
     stays = [{"machine": machine, "first": 900, "last": 909} for machine in range(50, 70)]
     stays += [{"machine": 3, "first": 0, "last": 2}, {"machine": 99, "first": 905, "last": 905}]
-    text, figures = shown(written(tmp_path, plan=stays, runs=[{"horizon": 1000, "machines": 100}]), 100)
+    run = {"horizon": 1000, "machines": 100}
+    slots = [{"slot": slot, "running": 1} for slot in range(1000)]
+    text, figures = shown(written(tmp_path, plan=stays, runs=[run], slots=slots), 100)
 
     part = figures["plan-1"]
     left, right = part["layout"]["xaxis"]["range"]

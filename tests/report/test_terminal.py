@@ -28,7 +28,11 @@ def test_letters_say_who_runs_where() -> None:
 
     lines = printed(stays, ["never", "early", "late"], ["m0", "big"], 5)
 
-    assert lines[:3] == ["    slots 0 to 4", "m0  BBaa·", "big ·BB··"]
+    assert lines[:3] == [
+        "    slots 0 to 3; nothing runs later, up to slot 4",
+        "m0  BBaa",
+        "big ·BB·",
+    ]
     # Jobs that never ran take no letter.
     assert lines[4] == "A early  B late"
 

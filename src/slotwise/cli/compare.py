@@ -185,7 +185,7 @@ def compare(
     count = 0
     interrupted = False
     try:
-        with working("loading kernels (compiled once, then cached)"):
+        with working("loading kernels (compiled once, which takes minutes, then cached)"):
             for name in sorted({name for name, _ in asked if name is not None}):
                 # Whoever fails does so again below, where it is told.
                 with suppress(SlotwiseError), catalogue.blaming(name):

@@ -63,7 +63,7 @@ def reproduce(
         if policy not in catalogue.NAMES:
             raise InvalidInput(f"--policies must be of {', '.join(catalogue.NAMES)}, got {policy!r}")
     plots.require()
-    with working("loading kernels (compiled once, then cached)"):
+    with working("loading kernels (compiled once, which takes minutes, then cached)"):
         for policy in chosen:
             warm_up(policy)
     command = "slotwise reproduce"

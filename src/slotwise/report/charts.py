@@ -17,6 +17,8 @@ _FONT = "system-ui, sans-serif"
 _ROW, _TALLEST = 18, 1_300
 """Pixels of a machine's row, and of all at most."""
 _MOST_NAMED = 60
+_FEW_BARS = 5
+"""Up to so many have their names beside each other."""
 _FEW_SLOTS = 12
 """Up to so many each has a tick."""
 _DEEPEST = 1e-6
@@ -59,7 +61,11 @@ def bars(panel: Panel) -> Data:
                 "x": list(line.xs),
                 "y": list(line.ys),
                 "marker": {"color": [colour(at) for at in range(len(line.xs))]},
-                "error_y": {"type": "data", "array": list(line.errors), "color": "#555"},
+                **(
+                    {"error_y": {"type": "data", "array": list(line.errors), "color": "#555"}}
+                    if any(e is not None for e in line.errors)
+                    else {}
+                ),
                 "text": [
                     f"{_text(x)}: {y:.5g}" + ("" if e is None else f" ± {e:.4g}")
                     for x, y, e in zip(line.xs, line.ys, line.errors, strict=True)
@@ -72,7 +78,12 @@ def bars(panel: Panel) -> Data:
     layout = _layout(
         420,
         showlegend=False,
-        xaxis={"type": "category", "tickangle": -40, "ticktext": names, "tickvals": list(range(len(names)))},
+        xaxis={
+            "type": "category",
+            "tickangle": -40 if len(names) > _FEW_BARS else 0,
+            "ticktext": names,
+            "tickvals": list(range(len(names))),
+        },
         yaxis={"title": {"text": panel.y_label}},
     )
     if panel.limit is not None:

@@ -16,8 +16,18 @@ _RULES = {
     Reason.PRICED_OUT: "At each slot in which it could finish, the cheapest plan costs at least what the job is worth.",
     Reason.MACHINE_LOST: "A machine of its plan was lost, and no other plan is left.",
 }
+_NO_ROOM = "As long as finishing is worth anything, what is free trains too little: no price would have helped."
 _MOST_WAITS = 12
 _NOTHING = 1e-9
+
+
+def _without_room(found: Explanation) -> bool:
+    """Whether no price at all lets a job in that is worth something only for some time.
+
+    What is free until a slot trains too little if it does until a later one: the last slot of any worth tells.
+    """
+    late = found.completions[-1:]
+    return found.record.reason is Reason.PRICED_OUT and bool(late) and late[0].cost is None
 
 
 def as_text(found: Explanation, slot_seconds: float) -> str:
@@ -33,7 +43,8 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
     record, job = found.record, found.job
     lines = [f"{job.id}, arrived in slot {record.arrival}, policy {found.policy}: {_answer(found)}"]
     if record.reason is not None:
-        lines += [f"reason: {record.reason}. {_RULES.get(record.reason, '')}".rstrip(), f"  {record.detail}"]
+        rule = _NO_ROOM if _without_room(found) else _RULES.get(record.reason, "")
+        lines += [f"reason: {record.reason}. {rule}".rstrip(), f"  {record.detail}"]
     if found.completions:
         lines += ["", "finishing by   worth        costs at least   pays"]
         lines += [_completion(one) for one in found.completions]
@@ -48,7 +59,8 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
             parts = ", ".join(f"{name} {share:.0%}" for name, share in found.dearest)
             lines.append(f"what it pays for: {parts}; most in slot {found.dearest_slot}")
     if found.machine_cost is not None:
-        lines += ["", f"at the prices of that moment an empty machine cost {_amount(found.machine_cost)} a slot"]
+        cost = _amount(found.machine_cost)
+        lines += ["", f"at the prices of that moment an empty machine cost {cost} a slot far ahead, less in near ones"]
     if record.reason in (Reason.PRICED_OUT, Reason.NO_TIME_LEFT):
         lines += ["", "it would have been let in, at the prices of that moment and all else equal,"]
         told = [_change(change, slot_seconds) for change in found.changes]

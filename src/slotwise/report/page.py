@@ -36,6 +36,7 @@ _COLUMNS: Sequence[tuple[str, str, str]] = (
     ("decision p99", "decision_seconds_p99", "seconds"),
 )
 """Columns of the table: title, name in the summary, kind; use of each resource comes after the training time."""
+_MOST_JOBS = 500
 _MEANING = (
     "Means over the runs of a policy. Of the jobs that arrived, <em>cannot finish</em> could not be completed by the "
     "horizon even alone on the cluster; <em>never fits</em>, <em>no time left</em>, <em>priced out</em> and "
@@ -66,6 +67,8 @@ tr:last-child td { border-bottom: 0; }
 .two > div { min-width: 0; }
 .chart { width: 100%; }
 details { margin: 8px 0; }
+summary { cursor: pointer; }
+#jobs td:last-child { text-align: left; white-space: normal; min-width: 24em; }
 """
 
 _SCRIPT = """
@@ -158,7 +161,7 @@ def page(view: View, title: str, told: Mapping[str, Mapping[str, Any]]) -> str:
         parts.append(_chart("prices", view.prices.title, charts.heat(view.prices), told_of_prices))
     else:
         parts.append(f"<p>{_text(view.chosen[0])} has no prices to show.</p>")
-    parts += _notes(told)
+    parts += [*_jobs(view), *_notes(told)]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
@@ -170,6 +173,50 @@ def page(view: View, title: str, told: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _text(value: object) -> str:
     return html.escape(str(value))
+
+
+def _jobs(view: View) -> Iterable[str]:
+    """Yield the table of what was answered to each job of the run that is shown."""
+    rows = view.jobs.head(_MOST_JOBS).iter_rows(named=True)
+    titles = ("job", "arrival", "answer", "promised", "finished", "utility", "why")
+    policy, seed = view.chosen
+    yield f"<h2>Jobs of {_text(policy)}, seed {seed}</h2>"
+    yield (
+        f"<p>A slot is {seconds_text(view.slot_seconds)} long; times are from the beginning of slot 0 to the end of "
+        "the slot in which a job ends."
+        + (f" The first {_MOST_JOBS} of {len(view.jobs)}; jobs.parquet has all." if len(view.jobs) > _MOST_JOBS else "")
+        + "</p>"
+    )
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in _answer(row, view.slot_seconds)) + "</tr>"
+        for row in rows
+    )
+    yield (
+        f"<details><summary>{len(view.jobs)} jobs</summary>"
+        '<div class="wide"><table id="jobs">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _answer(row: Mapping[str, Any], slot_seconds: float) -> Iterable[str]:
+    """Yield the cells of a job's row."""
+
+    def ends(slot: int | None) -> str:
+        return "-" if slot is None else f"slot {slot} ({seconds_text((slot + 1) * slot_seconds)})"
+
+    yield short(row["job_id"], 40)
+    yield f"slot {row['arrival']}"
+    if row["reason"] is not None:
+        yield "rejected"
+    elif row["promised"] is not None:
+        yield "admitted"
+    else:
+        yield "waits" if row["started"] is None else "started"
+    yield ends(row["promised"])
+    yield ends(row["completed"])
+    yield f"{row['utility']:.4g}"
+    yield "" if row["reason"] is None else f"{row['reason']}: {row['detail']}"
 
 
 def _notes(told: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:

@@ -50,7 +50,8 @@ def print_plan(
     rows = bins(len(machines), _MOST_ROWS)
     names = [_name(machines, first, end) for first, end in rows]
     margin = max(len(name) for name in names) + 1
-    columns = bins(horizon, max(10, console.width - margin))
+    shown = max((stay.last + 1 for stay in stays), default=horizon)
+    columns = bins(shown, max(10, console.width - margin))
     tall, wide = rows[0][1], columns[0][1]
     amounts: dict[tuple[int, int], Counter[str]] = {}
     working: set[tuple[int, int, str]] = set()
@@ -67,9 +68,12 @@ def print_plan(
         *([f"{tall} machines a row"] if tall > 1 else []),
         *([f"{wide} slots a column"] if wide > 1 else []),
     ]
-    head = f"slots 0 to {horizon - 1}" + (f" ({', '.join(grouped)})" if grouped else "")
+    head = f"slots 0 to {shown - 1}" + (f" ({', '.join(grouped)})" if grouped else "")
+    if shown < horizon:
+        head += f"; nothing runs later, up to slot {horizon - 1}"
     console.print(f"{'':{margin}}{head}", highlight=False, markup=False, soft_wrap=True)
     ran = sorted({stay.job_id for stay in stays}, key=lambda job_id: rank[job_id])
+    colours = {job_id: job_colour(at) for at, job_id in enumerate(ran)}
     letters = {job_id: ascii_uppercase[at % len(ascii_uppercase)] for at, job_id in enumerate(ran)}
     for row, name in enumerate(names):
         line = Text(f"{name:<{margin}}")
@@ -81,22 +85,22 @@ def print_plan(
             # Of equals the job that came first.
             job_id = min(there, key=lambda one: (-there[one], rank[one]))
             if (row, column, job_id) in working:
-                line.append(letters[job_id], Style(color="white", bgcolor=job_colour(rank[job_id])))
+                line.append(letters[job_id], Style(color="white", bgcolor=colours[job_id]))
             else:
-                line.append(letters[job_id].lower(), Style(color=job_colour(rank[job_id])))
+                line.append(letters[job_id].lower(), Style(color=colours[job_id]))
         console.print(line, no_wrap=True, overflow="crop")
-    _print_key(letters, rank, console)
+    _print_key(letters, colours, console)
 
 
 def _name(machines: Sequence[str], first: int, end: int) -> str:
     return short(machines[first] if end - first == 1 else f"{machines[first]} ...", _LONGEST_NAME)
 
 
-def _print_key(letters: dict[str, str], rank: dict[str, int], console: Console) -> None:
+def _print_key(letters: dict[str, str], colours: dict[str, str], console: Console) -> None:
     """Print which letter is which job."""
     key = Text()
     for job_id in list(letters)[:_MOST_KEYS]:
-        key.append(letters[job_id], Style(color="white", bgcolor=job_colour(rank[job_id])))
+        key.append(letters[job_id], Style(color="white", bgcolor=colours[job_id]))
         key.append(f" {short(job_id)}  ")
     if len(letters) > _MOST_KEYS:
         key.append(f"and {len(letters) - _MOST_KEYS} more")

@@ -68,6 +68,10 @@ class View:
         Its plan; as numbers, then a part of it, if it is large.
     prices : Heat, optional
         Its prices, if it has any.
+    jobs : polars.DataFrame
+        Its jobs in order of arrival, see ``slotwise.sim.tables.JOB_COLUMNS``.
+    slot_seconds : float
+        Length of a slot.
     """
 
     policies: Sequence[str]
@@ -80,6 +84,8 @@ class View:
     chosen: tuple[str, int]
     plan: Sequence[Gantt | Heat]
     prices: Heat | None
+    jobs: polars.DataFrame
+    slot_seconds: float
 
 
 def plan_table(folder: Path, chosen: tuple[str, int], horizon: int, machines: Sequence[str]) -> polars.DataFrame:
@@ -128,6 +134,9 @@ def view(folder: Path, chosen: tuple[str, int], machines: Sequence[str]) -> View
     summary = tables.summary(runs)
     policies = summary["policy"].to_list()
     about = runs.filter(of_run).row(0, named=True)
+    of_chosen = jobs.filter(of_run).collect()
+    end = _end(slots)
+    slots = slots.filter(polars.col("slot") < end)
     return View(
         policies,
         summary,
@@ -137,9 +146,17 @@ def view(folder: Path, chosen: tuple[str, int], machines: Sequence[str]) -> View
         _use(runs, slots, policies),
         _over_time(runs, slots, policies, "waiting", "Jobs that wait", "jobs"),
         chosen,
-        _plan(plan, jobs.filter(of_run).collect(), about, machines),
-        _prices(prices.filter(of_run).collect(), about, machines),
+        _plan(plan, of_chosen, about | {"horizon": end}, machines),
+        _prices(prices.filter(of_run, polars.col("first_slot") < end).collect(), about, machines),
+        of_chosen,
+        float(about["slot_seconds"]),
     )
+
+
+def _end(slots: polars.DataFrame) -> int:
+    """Return the slot from which on nothing is left to run or to wait in any run."""
+    busy = slots.filter((polars.col("running") > 0) | (polars.col("waiting") > 0))["slot"]
+    return int(busy.to_numpy().max()) + 1 if len(busy) else int(slots["slot"].to_numpy().max()) + 1
 
 
 def _utility(runs: polars.DataFrame, summary: polars.DataFrame) -> Panel:
@@ -232,11 +249,14 @@ def _unit(seconds: float) -> tuple[str, float]:
 def _plan(plan: polars.DataFrame, jobs: polars.DataFrame, about: Row, names: Sequence[str]) -> list[Gantt | Heat]:
     title, x_label = f"Plan of {about['policy']}, seed {about['seed']}", _slot_label(polars.DataFrame([about]))
     horizon, machines = about["horizon"], len(names)
-    rank = {job_id: at for at, job_id in enumerate(jobs["job_id"])}
+    # Those that run come first: their colours lie far apart.
+    ran = set(plan["job_id"])
+    ordered = sorted(jobs["job_id"], key=lambda job_id: job_id not in ran)
+    rank = {job_id: at for at, job_id in enumerate(ordered)}
     notes = {row["job_id"]: _note(row) for row in jobs.iter_rows(named=True)}
     arrivals = [
         Arrival(row["arrival"], _kind(row["reason"]), rank[row["job_id"]], notes[row["job_id"]])
-        for row in jobs.iter_rows(named=True)
+        for row in jobs.filter(polars.col("arrival") < horizon).iter_rows(named=True)
     ]
     few = len(plan) <= MOST_BOXES and len(arrivals) <= MOST_BOXES
     if few and machines <= MOST_ROWS and horizon <= MOST_SLOTS:
