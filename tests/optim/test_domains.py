@@ -99,7 +99,7 @@ def bounds(case: SlotCase, level: int, limits: Floats, rng: np.random.Generator)
             listed = _listed(view, 0, ask, memo, machines)
             for at in range(3):
                 if at == 0:
-                    hopeful = _has_enough(view, 0, ask, machines, limits, floor)
+                    hopeful = _has_enough(listed, ask, limits, floor)
                 else:
                     hopeful = (_domain_floor, _joint_floor)[at - 1](listed, ask, limits, floor)
                 assert hopeful == bool((floor < limits).any())

@@ -14,9 +14,9 @@ from slotwise.model.schedule import Schedule
 from slotwise.optim.floor import floors
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import steady
+from slotwise.optim.slot import ALL, Ceiling, Curves, steady
 from slotwise.optim.solver import SlotSolver, Sweep
-from slotwise.optim.workload import Picks, Program
+from slotwise.optim.workload import Picks, Program, guess
 
 __all__ = ["MOST_STEPS", "Plan", "Planner", "least_cost"]
 
@@ -30,6 +30,14 @@ _COARSE = 16
 """Slots that are summed up at a time to see whether a job is worth a closer look."""
 _FIRST_BLOCK = 4
 _LARGEST_BLOCK = 64
+_LARGEST_PART = 32
+"""Slots of a block whose curves are found at a time: what comes after the last one that can win is not looked at."""
+_MANY_LEVELS = 3
+"""Levels of locality from which on it pays to leave out what is too dear to be of use."""
+_GLANCES = 12
+"""Slots that are looked at to find out what is too dear."""
+_FEWEST_EACH = 12
+"""Slots that each of these stands for at least."""
 MOST_STEPS = 1_000_000
 """Workload steps that anybody may ask for: more would take gigabytes for a few hundred slots."""
 _LARGEST_GRID = 20_000
@@ -136,17 +144,56 @@ class Planner:
                 return None
         largest = max(self.grid, min(_LARGEST_GRID, _MOST_STATES // len(utility)))
         grid = min(max(self.grid, 10 * request.fewest_slots), largest)
-        program = Program(request.needed * (1.0 + _SPARE), grid, utility, reach, at_least)
-        block = _FIRST_BLOCK
-        while not program.done:
-            if program.slots >= near and near < len(utility):
-                near = len(utility)
-                program.reach = _reach(request, ledger, prices, first, utility, near, later, 1)
-            count = min(block, len(utility) - program.slots)
-            program.advance(self.solver.curves(ledger, first + program.slots, count, request, prices))
-            block = min(2 * block, _LARGEST_BLOCK)
-        picks = program.plan()
+        ceiling: Ceiling | None = self._guess(request, ledger, prices, first, utility, reach, at_least)
+        # Others may count what they do, or draw.
+        most = _LARGEST_PART if isinstance(self.solver, Sweep) else _LARGEST_BLOCK
+        begun = near, reach
+        while ceiling is not None:
+            near, reach = begun
+            program = Program(request.needed * (1.0 + _SPARE), grid, utility, reach, at_least, ceiling)
+            block = _FIRST_BLOCK
+            while not program.done:
+                if program.slots >= near and near < len(utility):
+                    near = len(utility)
+                    program.reach = _reach(request, ledger, prices, first, utility, near, later, 1)
+                end = min(program.slots + block, len(utility))
+                while program.slots < end and not program.done:
+                    count = min(most, end - program.slots)
+                    program.advance(self._curves(ledger, first + program.slots, count, request, prices, ceiling))
+                block = min(2 * block, _LARGEST_BLOCK)
+            picks = program.plan()
+            ceiling = program.lacking
         return None if picks is None else self._place(picks, first, request, ledger, prices)
+
+    def _curves(
+        self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices, ceiling: Ceiling
+    ) -> Curves:
+        """Return the curves of some slots, below a ceiling if there is one: only a sweep is given any."""
+        if isinstance(self.solver, Sweep):
+            return self.solver.curves(ledger, first, count, request, prices, ceiling)
+        return self.solver.curves(ledger, first, count, request, prices)
+
+    def _guess(
+        self,
+        request: Request,
+        ledger: Ledger,
+        prices: Prices,
+        first: int,
+        utility: Floats,
+        reach: Floats,
+        at_least: float,
+    ) -> Ceiling:
+        """Return a ceiling for curves, from a look at a few slots; none where that would take longer than it saves."""
+        if not isinstance(self.solver, Sweep) or len(request.ask.samples) < _MANY_LEVELS:
+            return ALL
+        # Where the floors say that it is best to end, and what comes soon after it.
+        best = int(np.flatnonzero(reach == reach[0])[-1]) + 1
+        each = min(len(utility), best + best // 2) // _GLANCES
+        if each < _FEWEST_EACH:
+            return ALL
+        at = each // 2 + each * np.arange(_GLANCES)
+        parts = [self.solver.curves(ledger, first + slot, 1, request, prices) for slot in at.tolist()]
+        return guess(parts, each, utility[at - each // 2], request.needed, at_least)
 
     def _place(self, picks: Picks, first: int, request: Request, ledger: Ledger, prices: Prices) -> Plan:
         """Find the machines of a plan; equals stay where they are."""

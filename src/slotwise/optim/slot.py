@@ -31,7 +31,9 @@ from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Prices
 
 __all__ = [
+    "ALL",
     "Ask",
+    "Ceiling",
     "Curves",
     "Hints",
     "Places",
@@ -122,6 +124,27 @@ class Ask(NamedTuple):
             worker * grain,
             server * grain,
         )
+
+
+class Ceiling(NamedTuple):
+    """How dear a choice of a slot may be to be of any use.
+
+    What a slot has, the machine and the cluster are enough of it, makes a lower convex hull of costs over samples, from
+    (0, 0) on, the part of which is kept where it rises by ``low`` to ``high``; it goes on straight at both ends.
+    Choices above it by ``slack`` or more are left out: at no price per sample from ``low`` to ``high`` are they within
+    ``slack`` of the best choice of the slot.
+    """
+
+    low: float
+    """What a sample is worth at least, >= 0."""
+    high: float
+    """What a sample is worth at most; +inf to leave nothing out."""
+    slack: float
+    """Cost, > 0."""
+
+
+ALL = Ceiling(0.0, np.inf, np.inf)
+"""Nothing is left out."""
 
 
 class Curves(NamedTuple):
@@ -349,27 +372,32 @@ def _look(
     """Find out what some machines hold of a job and what that costs."""
     resources = len(ask.worker)
     most_workers, most_servers = ask.most_workers, ask.most_servers
-    worker, server = ask.worker, ask.server
-    free = np.empty(resources)
+    worker, server, worker_amount, server_amount = ask.worker, ask.server, ask.worker_amount, ask.server_amount
+    used_of, capacity_of = view.used[row], view.capacity
     for machine in machines:
         a = 0.0
         b = 0.0
+        # As ``_fit`` and ``_fit_beside`` say, all in one go.
+        fits, alone, beside_one = most_workers, most_servers, most_workers
         for r in range(resources):
-            used, capacity = view.used[row, machine, r], view.capacity[machine, r]
+            used, capacity = used_of[machine, r], capacity_of[machine, r]
             memo.used[machine, r] = used
-            free[r] = capacity - used
-            if ask.worker_amount[r] > 0.0 or ask.server_amount[r] > 0.0:
+            free = capacity - used
+            if worker_amount[r] > 0.0 or server_amount[r] > 0.0:
                 price = np.exp(log_low[r] + log_ratio[r] * (used / capacity if capacity > 0.0 else 1.0))
-                a += price * ask.worker_amount[r]
-                b += price * ask.server_amount[r]
+                a += price * worker_amount[r]
+                b += price * server_amount[r]
+            if worker[r] > 0.0:
+                fits = min(fits, int(np.floor(free / worker[r])))
+                if most_servers > 0:
+                    beside_one = min(beside_one, int(np.floor((free - server[r]) / worker[r])))
+            if most_servers > 0 and server[r] > 0.0:
+                alone = min(alone, int(np.floor(free / server[r])))
+        fits = max(fits, 0)
         memo.worker_cost[machine], memo.server_cost[machine] = a, b
-        fits = _fit(free, worker, most_workers)
         memo.fits[machine] = fits
-        alone = _fit(free, server, most_servers) if most_servers > 0 else 0
-        memo.alone[machine] = alone
-        memo.losses[machine] = -1
-        if alone > 0:
-            memo.losses[machine] = fits - _fit_beside(free, server, 1, worker, fits) if fits > 0 else 0
+        memo.alone[machine] = max(alone, 0)
+        memo.losses[machine] = fits - max(min(beside_one, fits), 0) if alone > 0 else -1
 
 
 @_compiled
@@ -428,18 +456,26 @@ def _useful_of(
 @_compiled
 def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) -> _Listed:
     """List machines, in the order given."""
-    row = slot % view.used.shape[0]
     n, resources = len(machines), len(ask.worker)
     free = np.empty((n, resources))
-    fits, alone, losses = memo.fits[machines], memo.alone[machines], memo.losses[machines]
-    beside = np.zeros(n, dtype=np.int64)
-    used, capacity, worker, server = view.used, view.capacity, ask.worker, ask.server
+    costs, counts = np.empty((2, n)), np.empty((4, n), dtype=np.int64)
+    a, b = costs[0], costs[1]
+    fits, alone, beside, losses = counts[0], counts[1], counts[2], counts[3]
+    used, capacity, worker, server = view.used[slot % view.used.shape[0]], view.capacity, ask.worker, ask.server
+    # One loop: indexing with arrays takes several times as long.
     for i in range(n):
+        machine = machines[i]
+        a[i], b[i] = memo.worker_cost[machine], memo.server_cost[machine]
+        fits[i], losses[i] = memo.fits[machine], memo.losses[machine]
+        room = memo.alone[machine]
+        alone[i] = room
         for r in range(resources):
-            free[i, r] = capacity[machines[i], r] - used[row, machines[i], r]
-        if losses[i] >= 0:
-            beside[i] = _fit_beside(free[i], worker, fits[i], server, alone[i])
-    a, b = memo.worker_cost[machines], memo.server_cost[machines]
+            left = capacity[machine, r] - used[machine, r]
+            free[i, r] = left
+            if server[r] > 0.0:
+                # As ``_fit_beside`` says.
+                room = min(room, int(np.floor((left - fits[i] * worker[r]) / server[r])))
+        beside[i] = max(room, 0) if losses[i] >= 0 else 0
     return _Listed(machines, a, b, free, fits, alone, beside, losses, _order(a), _order(b))
 
 
@@ -601,15 +637,40 @@ class _Short(NamedTuple):
 
 
 @_compiled
+def _gathered(memo: _Memo, machines: Ints, servers: bool) -> tuple[Floats, Floats, Ints, Ints]:
+    """Return A and B of machines, the workers that fit and what a server takes: faster than by indexing with arrays.
+
+    What is of servers is left empty unless there are any.
+    """
+    n = len(machines)
+    a, b = np.empty(n), np.empty(n)
+    fits, losses = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        a[i], fits[i] = memo.worker_cost[machines[i]], memo.fits[machines[i]]
+    if servers:
+        for i in range(n):
+            b[i], losses[i] = memo.server_cost[machines[i]], memo.losses[machines[i]]
+    return a, b, fits, losses
+
+
+@_compiled
 def _short(useful: _Useful, ask: Ask, memo: _Memo, worths: Floats, workers_first: bool) -> _Short:
+    """Leave out what is too dear for any of some sweeps to get to."""
+    a, b, fits, losses = _gathered(memo, useful.machines, ask.most_servers > 0)
+    found: _Short = _short_of(useful.machines, a, b, fits, losses, ask, worths, workers_first)
+    return found
+
+
+@_compiled
+def _short_of(
+    machines: Ints, a: Floats, b: Floats, fits: Ints, losses: Ints, ask: Ask, worths: Floats, workers_first: bool
+) -> _Short:
     """Leave out what is too dear for any of some sweeps to get to.
 
     A sweep fills workers by A, so that the cheapest machines suffice which hold all workers, those that servers might
     take the place of included. Of servers it gets to no more machines than there are servers: those with the least
     keys, besides those that are full of workers. Machines that are left out would come after these in every order.
     """
-    machines = useful.machines
-    fits = memo.fits[machines]
     most_workers, most_servers = ask.most_workers, ask.most_servers
     taken = 0.0
     for r in range(len(ask.worker)):
@@ -618,12 +679,11 @@ def _short(useful: _Useful, ask: Ask, memo: _Memo, worths: Floats, workers_first
     needed = most_workers + int(min(taken, most_workers)) * most_servers
     if len(machines) <= _FEW or fits.sum() <= needed:
         return _Short(machines, np.inf)
-    a = memo.worker_cost[machines]
     first = _cheapest(a, fits, needed, most_workers + most_servers)
     marks = np.zeros(len(machines), dtype=np.bool_)
     marks[first] = True
     if most_servers > 0:
-        b, losses, keys = memo.server_cost[machines], memo.losses[machines], np.empty(len(machines))
+        keys = np.empty(len(machines))
         guess = np.empty(0, dtype=np.int64)
         if workers_first:
             full = 0
@@ -648,11 +708,11 @@ def _short(useful: _Useful, ask: Ask, memo: _Memo, worths: Floats, workers_first
 @_compiled
 def _short_for_all(useful: _Useful, ask: Ask, memo: _Memo) -> tuple[_Short, Floats]:
     """Return the machines that all sweeps get to, and the worths of the server-first ones."""
+    a, b, fits, losses = _gathered(memo, useful.machines, ask.most_servers > 0)
     worths = np.empty(0)
     if ask.most_servers > 0:
-        machines = useful.machines
-        worths = _worths(memo.worker_cost[machines], memo.fits[machines], useful.weights)
-    return _short(useful, ask, memo, worths, True), worths
+        worths = _worths(a, fits, useful.weights)
+    return _short_of(useful.machines, a, b, fits, losses, ask, worths, True), worths
 
 
 @_compiled
@@ -790,18 +850,24 @@ def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, keys: Floats, m
     if count == len(heap):
         for root in range(count // 2 - 1, -1, -1):
             _sift(keys, heap, root, -1.0)
-    for i in range(len(a)):
-        if losses[i] < 0 or known[i]:
-            continue
-        if count < len(heap):
-            heap[count] = i
+    begin = 0
+    while begin < len(a) and count < len(heap):
+        if losses[begin] >= 0 and not known[begin]:
+            heap[count] = begin
             count += 1
             if count == len(heap):
                 for root in range(count // 2 - 1, -1, -1):
                     _sift(keys, heap, root, -1.0)
-        elif keys[i] < keys[heap[0]] or (keys[i] == keys[heap[0]] and i < heap[0]):
-            heap[0] = i
-            _sift(keys, heap, 0, -1.0)
+        begin += 1
+    # Where there are fewer than wanted, all have been looked at.
+    dearest = keys[heap[0]] if 0 < len(heap) == count else -np.inf
+    for i in range(begin, len(a)):
+        # Nearly all are dearer: what else there is to ask comes after.
+        if keys[i] > dearest or losses[i] < 0 or known[i] or (keys[i] == dearest and i > heap[0]):
+            continue
+        heap[0] = i
+        _sift(keys, heap, 0, -1.0)
+        dearest = keys[heap[0]]
     heap = heap[:count]
     for root in range(count // 2 - 1, -1, -1):
         _sift(keys, heap, root, 1.0)
@@ -1201,6 +1267,29 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
 
 
 @_compiled
+def _by_room(domain: Ints, machines: Ints, weights: Ints, memo: _Memo, most: int) -> _Useful:
+    """Return machines by their domain, those with the most room first; they come by rising domain."""
+    count = len(machines)
+    begins, room = np.empty(count + 1, dtype=np.int64), np.empty(count, dtype=np.int64)
+    domains, last = 0, -1
+    for i in range(count):
+        if domain[machines[i]] != last:
+            last = domain[machines[i]]
+            begins[domains], room[domains] = i, 0
+            domains += 1
+        # Not to overflow, and more room than the job can use is no better.
+        room[domains - 1] = min(room[domains - 1] + memo.fits[machines[i]], most)
+    begins[domains] = count
+    in_turn, weights_in_turn = np.empty_like(machines), np.empty_like(weights)
+    at = 0
+    for turn in np.argsort(-room[:domains], kind="mergesort"):
+        for i in range(begins[turn], begins[turn + 1]):
+            in_turn[at], weights_in_turn[at] = machines[i], weights[i]
+            at += 1
+    return _Useful(in_turn, weights_in_turn)
+
+
+@_compiled
 def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int, end: int, most: int) -> _Useful:
     """Return the machines of one domain, in the order in which equals are taken.
 
@@ -1210,6 +1299,9 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
     machines, weights = useful.machines[begin:end], useful.weights[begin:end]
     if begin == end or level == 1:
         return _Useful(machines, weights)
+    if level == 2:
+        found: _Useful = _by_room(view.domains[1], machines, weights, memo, most)
+        return found
     order = np.arange(end - begin)
     for inner in range(1, level):
         domain = view.domains[inner][machines]
@@ -1355,13 +1447,13 @@ def _may_pay(
 
 
 @_compiled
-def _has_enough(view: LedgerView, row: int, ask: Ask, machines: Ints, limits: Floats, floor: Floats) -> bool:
+def _has_enough(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
     """Whether any configuration may cost less than its limit; those that need more than is free in all cost +inf."""
     worker, server = ask.worker, ask.server
     total = np.zeros(len(worker))
-    for machine in machines:
+    for i in range(len(listed.machines)):
         for r in range(len(total)):
-            total[r] += view.capacity[machine, r] - view.used[row, machine, r]
+            total[r] += listed.free[i, r]
     found = False
     for k in range(len(limits)):
         if floor[k] < limits[k]:
@@ -1589,10 +1681,10 @@ def _costs_at(
             limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
         if not _may_pay(domains, i, workers, servers, at_a, at_b, limits, floor):
             continue
-        if not _has_enough(view, slot % view.used.shape[0], ask, machines[begin:end], limits, floor):
-            continue
         listed = _listed(view, slot, ask, memo, machines[begin:end])
-        if not (_domain_floor(listed, ask, limits, floor) and _joint_floor(listed, ask, limits, floor)):
+        if not _domain_floor(listed, ask, limits, floor) or not _has_enough(listed, ask, limits, floor):
+            continue
+        if not _joint_floor(listed, ask, limits, floor):
             continue
         if exact:
             part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
@@ -1615,9 +1707,53 @@ def _costs_at(
 
 
 @_compiled
+def _ceilings(ask: Ask, costs: Floats, ceiling: Ceiling, ceilings: Floats) -> None:
+    """Write what each choice has to be cheaper than, (L, K): see ``Ceiling``; never less for more samples.
+
+    ``costs`` are of real placements, +inf where none is known yet: fewer of them only leave more room.
+    """
+    low, high, slack = ceiling
+    if high == np.inf:
+        ceilings[:] = np.inf
+        return
+    flat_costs, flat_samples, flat = costs.reshape(-1), ask.samples.reshape(-1), ceilings.reshape(-1)
+    corners, paid = np.empty(len(ask.order) + 1), np.empty(len(ask.order) + 1)
+    corners[0], paid[0] = 0.0, 0.0
+    count = 1
+    for choice in ask.order:
+        trained, cost = flat_samples[choice], flat_costs[choice]
+        if trained <= 0.0 or cost > paid[count - 1] + high * (trained - corners[count - 1]):
+            # Beyond the last corner the line is lower; where it is no corner, this one is none either.
+            continue
+        while count > 1 and (
+            corners[count - 1] == trained
+            or (paid[count - 1] - paid[count - 2]) * (trained - corners[count - 2])
+            >= (cost - paid[count - 2]) * (corners[count - 1] - corners[count - 2])
+        ):
+            count -= 1
+        corners[count], paid[count] = trained, cost
+        count += 1
+    at = 0
+    while at + 1 < count and paid[at + 1] - paid[at] < low * (corners[at + 1] - corners[at]):
+        at += 1
+    first = corners[at]
+    for choice in ask.order:
+        trained = flat_samples[choice]
+        while at + 1 < count and corners[at + 1] <= trained:
+            at += 1
+        rise = high
+        if trained < first:
+            rise = low
+        elif at + 1 < count:
+            rise = (paid[at + 1] - paid[at]) / (corners[at + 1] - corners[at])
+        flat[choice] = paid[at] + rise * (trained - corners[at]) + slack
+
+
+@_compiled
 def _curve(
     ask: Ask,
     costs: Floats,
+    ceilings: Floats,
     where: Ints,
     better: Floats,
     samples: Floats,
@@ -1625,14 +1761,17 @@ def _curve(
     choices: Ints,
     ways: Floats,
 ) -> int:
-    """Keep what no other configuration beats: write rising samples and costs, return how many."""
+    """Keep what no other configuration beats and is below its ceiling: write rising samples and costs, return how many.
+
+    What would be beaten by a choice that is left out is above its own ceiling too, being no cheaper for less.
+    """
     kept = 0
     least = np.inf
-    flat_costs, flat_samples = costs.reshape(-1), ask.samples.reshape(-1)
+    flat_costs, flat_samples, flat = costs.reshape(-1), ask.samples.reshape(-1), ceilings.reshape(-1)
     for at in range(len(ask.order) - 1, -1, -1):
         choice = ask.order[at]
         trained = flat_samples[choice]
-        if flat_costs[choice] < least and trained > 0.0:
+        if flat_costs[choice] < least and trained > 0.0 and flat_costs[choice] < flat[choice]:
             least = flat_costs[choice]
             if kept > 0 and samples[kept - 1] == trained:
                 kept -= 1
@@ -1657,14 +1796,17 @@ def _costs(
     exact: bool,
     memo: _Memo,
     all_of_them: bool,
+    ceiling: Ceiling,
+    ceilings: Floats,
     costs: Floats,
     where: Ints,
     better: Floats,
 ) -> Ints:
     """Write the least cost of each configuration at each level, (L, K); unless ``all_of_them``, of what may be useful.
 
-    Also which domain has it at each level, and what won at the highest one, (K,). Returned are the machines that sweeps
-    across the whole cluster get to; none where that is not known.
+    What costs no less than its ceiling, see ``Ceiling``, may get any cost that is not below it either. Also written are
+    the ceilings, (L, K), which domain has the least cost at each level, and what won at the highest one, (K,). Returned
+    are the machines that sweeps across the whole cluster get to; none where that is not known.
     """
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     top = len(ask.samples) - 1
@@ -1673,6 +1815,7 @@ def _costs(
     listed = _listed(view, slot, ask, memo, short.machines)
     where[0] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
     near: Ints = short.machines
+    costs[1:] = np.inf
     costs[top] = np.inf
     where[top] = 0
     if ask.useful[top]:
@@ -1680,8 +1823,12 @@ def _costs(
             near = near[:0]
             _across_exactly(_listed(view, slot, ask, memo, all_in_turn.machines), ask, costs[top])
         else:
-            anything, unlimited = np.zeros(len(ask.workers)), np.full(len(ask.workers), np.inf)
-            _across(view, slot, ask, memo, all_in_turn, listed, worths, anything, unlimited, costs[top], better)
+            floor = np.zeros(len(ask.workers))
+            _ceilings(ask, costs, ceiling, ceilings)
+            # Of the machines with the least A and B, as many as any configuration needs are listed.
+            if ceiling.high == np.inf or _domain_floor(listed, ask, ceilings[top], floor):
+                _across(view, slot, ask, memo, all_in_turn, listed, worths, floor, ceilings[top], costs[top], better)
+    _ceilings(ask, costs, ceiling, ceilings)
     limits = np.full(ask.samples.shape, np.inf)
     if not all_of_them:
         # What trains as much across the whole cluster for less keeps a configuration off the curve.
@@ -1695,7 +1842,8 @@ def _costs(
         worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
     for level in range(1, top):
         limits[level] = np.minimum(limits[level], costs[level - 1])
-        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, worths, limits[level], costs[level])
+        lower = np.minimum(limits[level], ceilings[level])
+        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, worths, lower, costs[level])
         limits[min(level + 1, top)] = np.minimum(limits[min(level + 1, top)], limits[level])
     return near
 
@@ -1704,7 +1852,22 @@ def _costs(
 def _slot_costs(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool) -> Floats:
     costs, better = np.empty(ask.samples.shape), np.empty(len(ask.workers))
     where = np.empty(ask.samples.shape, dtype=np.int64)
-    _costs(view, slot, ask, log_low[0], log_ratio[0], exact, _memo(view), True, costs, where, better)
+    ceilings = np.empty(ask.samples.shape)
+    _costs(
+        view,
+        slot,
+        ask,
+        log_low[0],
+        log_ratio[0],
+        exact,
+        _memo(view),
+        True,
+        ALL,
+        ceilings,
+        costs,
+        where,
+        better,
+    )
     return costs
 
 
@@ -1719,7 +1882,14 @@ def _differ(log_low: Floats, log_ratio: Floats, i: int) -> bool:
 
 @_compiled
 def _curves(
-    view: LedgerView, first: int, count: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool
+    view: LedgerView,
+    first: int,
+    count: int,
+    ask: Ask,
+    log_low: Floats,
+    log_ratio: Floats,
+    exact: bool,
+    ceiling: Ceiling,
 ) -> tuple[Ints, Floats, Floats, Ints, Floats, Ints, npt.NDArray[np.int32]]:
     most = ask.samples.size
     offsets = np.zeros(count + 1, dtype=np.int64)
@@ -1727,7 +1897,7 @@ def _curves(
     least_costs = np.empty(count * most)
     choices = np.empty(count * most, dtype=np.int64)
     ways = np.empty(count * most)
-    costs = np.empty(ask.samples.shape)
+    costs, ceilings = np.empty(ask.samples.shape), np.empty(ask.samples.shape)
     where, better = np.empty(ask.samples.shape, dtype=np.int64), np.full(len(ask.workers), np.nan)
     starts = np.zeros(count + 1, dtype=np.int64)
     near = np.empty(count * _LONGEST_HINT, dtype=np.int32)
@@ -1735,9 +1905,25 @@ def _curves(
     for i in range(count):
         if i > 0 and _differ(log_low, log_ratio, i):
             _forget(memo)
-        listed = _costs(view, first + i, ask, log_low[i], log_ratio[i], exact, memo, False, costs, where, better)
+        listed = _costs(
+            view,
+            first + i,
+            ask,
+            log_low[i],
+            log_ratio[i],
+            exact,
+            memo,
+            False,
+            ceiling,
+            ceilings,
+            costs,
+            where,
+            better,
+        )
         at = offsets[i]
-        offsets[i + 1] = at + _curve(ask, costs, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:])
+        offsets[i + 1] = at + _curve(
+            ask, costs, ceilings, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:]
+        )
         starts[i + 1] = starts[i]
         if len(listed) <= _LONGEST_HINT:
             starts[i + 1] += len(listed)
@@ -1929,7 +2115,8 @@ def _fit_in(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
     memo = _memo(view)
     costs, better = np.empty(ask.samples.shape), np.full(1, np.nan)
     where = np.empty(ask.samples.shape, dtype=np.int64)
-    near = _costs(view, slot, ask, log_low[0], log_ratio[0], False, memo, True, costs, where, better)
+    ceilings = np.empty(ask.samples.shape)
+    near = _costs(view, slot, ask, log_low[0], log_ratio[0], False, memo, True, ALL, ceilings, costs, where, better)
     for level in range(len(costs)):
         if costs[level, 0] < np.inf:
             way = better[0] if level == len(costs) - 1 else float(where[level, 0])
@@ -2057,9 +2244,9 @@ def _price_rows(slots: Ints, prices: Prices) -> tuple[Floats, Floats]:
     return low[slots - slots[0]], ratio[slots - slots[0]]
 
 
-def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
-    """Return the curves of slots ``first`` ... ``first + count - 1`` by sweeps."""
-    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), False))
+def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices, ceiling: Ceiling = ALL) -> Curves:
+    """Return the curves of slots ``first`` ... ``first + count - 1`` by sweeps, below a ceiling."""
+    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), False, ceiling))
 
 
 def _all_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices, exact: bool) -> Floats:
@@ -2098,7 +2285,7 @@ def sweep_fit(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[In
 
 def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
     """Return the curves of slots ``first`` ... ``first + count - 1`` by the program over machines."""
-    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), True))
+    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), True, ALL))
 
 
 def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
@@ -2130,5 +2317,6 @@ def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
     most = ask.samples.size
     samples, least_costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
     where, better = np.empty(ask.samples.shape, dtype=np.int64), np.empty(len(ask.workers))
-    kept = _curve(ask, costs, where, better, samples, least_costs, choices, np.empty(most))
+    ceilings = np.full(ask.samples.shape, np.inf)
+    kept = _curve(ask, costs, ceilings, where, better, samples, least_costs, choices, np.empty(most))
     return samples[:kept], least_costs[:kept], choices[:kept]

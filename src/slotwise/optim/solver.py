@@ -13,7 +13,17 @@ from slotwise.model.ledger import Ledger
 from slotwise.optim.pricing import Prices
 from slotwise.optim.relaxation import Reference
 from slotwise.optim.request import Request
-from slotwise.optim.slot import Curves, Hints, Places, exact_curves, exact_places, sweep_curves, sweep_places
+from slotwise.optim.slot import (
+    ALL,
+    Ceiling,
+    Curves,
+    Hints,
+    Places,
+    exact_curves,
+    exact_places,
+    sweep_curves,
+    sweep_places,
+)
 
 __all__ = ["SOLVERS", "Exact", "SlotSolver", "Sweep", "solver"]
 
@@ -71,6 +81,12 @@ class Sweep(_Kernels):
     name = "sweep"
     _curves = staticmethod(sweep_curves)
     _places = staticmethod(sweep_places)
+
+    def curves(
+        self, ledger: Ledger, first: int, count: int, request: Request, prices: Prices, ceiling: Ceiling = ALL
+    ) -> Curves:
+        """Return the useful choices of ``count`` slots from ``first`` on, below a ceiling."""
+        return self._curves(ledger.view, first, count, request.ask, prices, ceiling)
 
 
 class Exact(_Kernels):

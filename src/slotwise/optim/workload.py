@@ -23,9 +23,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from slotwise.optim.slot import Curves, Hints
+from slotwise.optim.slot import ALL, Ceiling, Curves, Hints
 
-__all__ = ["Picks", "Program"]
+__all__ = ["Picks", "Program", "guess"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,6 +33,17 @@ Ints = npt.NDArray[np.int64]
 _ROUNDING = 1e-13
 """Share by which sums of samples may differ that are added up in another order."""
 
+
+_SURE = 1e-5
+"""Share of a ceiling's slack that rounding errors may take."""
+
+_HIGHER, _DOUBLINGS = 2.0, 3
+"""A ceiling is for so many times the rate that is expected, and for as small a part of it; so often again for higher
+ones, if what ends soon might win."""
+
+_PART, _WIDER = 0.6, 2.0
+"""Part of the last segment that a plan is expected to have over; and how many times the slack that it turned out to
+need it is given."""
 
 _LOOSE, _NEARBY, _TRIES = 2.0, 0.1, 8
 """Where a bound leaves so many times as much open as it might, so many other rates are tried, up to so much away."""
@@ -54,9 +65,13 @@ class Program:
         win.
     at_least : float
         Payoff that a plan must beat to be of interest.
+    ceiling : Ceiling
+        Of the curves that are given to it.
 
     Attributes
     ----------
+    lacking : Ceiling or None
+        After ``plan``: None if whole curves would have made the same plan, else a ceiling with which to try again.
     slots : int
         Slots seen so far.
     done : bool
@@ -65,14 +80,20 @@ class Program:
         As given; tighter bounds may take their place.
     """
 
-    def __init__(self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float) -> None:
+    def __init__(
+        self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float, ceiling: Ceiling = ALL
+    ) -> None:
         self.reach = reach
+        self.lacking: Ceiling | None = None
         self.slots = 0
         self.done = len(utility) == 0 or bool(reach[0] <= at_least)
         self._needed = needed
         self._grid = grid
         self._utility = utility
         self._at_least = at_least
+        self._ceiling = ceiling
+        self._looked_at = 0
+        """Slots that were merged."""
         self._curves: list[Curves] = []
         self._bounds: list[Floats] = []
         """Of each slot seen: no plan that ends in it has a larger payoff."""
@@ -90,6 +111,7 @@ class Program:
         self._merged = _merge(*curves[:3], utility, reach, self.slots, self._needed, self._taken, bounds, self._merged)
         self._curves.append(curves)
         self._bounds.append(bounds)
+        self._looked_at += self._merged.seen
         self.slots += count
         self.done = (
             self._merged.seen < count
@@ -100,19 +122,32 @@ class Program:
     def plan(self) -> Picks | None:
         """Return the best plan, without what it does not need; None where none is of interest."""
         merged = self._merged
-        if merged.bound <= self._at_least or not self._curves:
+        if not self._curves:
             return None
         curves = _joined(self._curves)
         offsets, samples, costs = curves[:3]
         utility = self._utility
+        if self._ceiling.high < np.inf and not self._covers(curves):
+            self.lacking = ALL
+            return None
+        if merged.bound <= self._at_least:
+            return None
         picks = np.full(self.slots, -1, dtype=np.int64)
         payoff = self._at_least
         if merged.completion >= 0:
-            _round(offsets, samples, costs, utility, self._needed, self._at_least, merged.completion, picks)
+            over = _round(offsets, samples, costs, utility, self._needed, self._at_least, merged.completion, picks)
+            # Trimming steps down to what costs less than the pick: it is above the hull by no more than this.
+            if self._lacks(over):
+                return None
             payoff = max(payoff, _trim(offsets, samples, costs, utility, self._needed, picks))
         better = np.full(self.slots, -1, dtype=np.int64)
         bounds = np.concatenate(self._bounds)
-        if _search(offsets, samples, costs, utility, bounds, self._needed, self._grid, merged.rate, payoff, better):
+        prospects, rate = _best_prospects(offsets, samples, costs, utility, bounds, payoff, self._needed, merged.rate)
+        # No better plan, and no state on the way to one, has choices dearer than the best at this rate by more than
+        # what is open yet; nor has what it is trimmed to.
+        if self._lacks(float(prospects[0] - rate * self._needed - payoff)):
+            return None
+        if _search(offsets, samples, costs, utility, bounds, self._needed, self._grid, prospects, rate, payoff, better):
             _trim(offsets, samples, costs, utility, self._needed, better)
             picks = better
         elif payoff == self._at_least:
@@ -120,6 +155,31 @@ class Program:
         slots = np.flatnonzero(picks >= 0)
         at = offsets[slots] + picks[slots]
         return Picks(slots, samples[at], costs[at], curves.choices[at], curves.hints(slots, at))
+
+    def _covers(self, curves: Curves) -> bool:
+        """Whether the hulls below the ceiling make the same of each completion that may win as whole ones.
+
+        Where hulls rise by the ceiling's low to its high rate nothing is missing. So where the slots up to a completion
+        train enough at the high one, no steeper segment is in its relaxation; where they do not at the low one, all of
+        those that are less steep are, and one straight line does for them. Other completions must not be able to win:
+        that is what the Lagrangian bound at either rate says, for which nothing is missing either. Rates nearby are to
+        be within the two. And no choice below the ceiling may alone cost too much for a plan that wins: hulls are made
+        without those.
+        """
+        merged, (low, high, _), last = self._merged, self._ceiling, self._looked_at - 1
+        if not low <= (1.0 - 2.0 * _NEARBY) * merged.rate <= (1.0 + 2.0 * _NEARBY) * merged.rate <= high or last < 0:
+            return False
+        if curves.costs.max(initial=0.0) >= self._utility[last] - merged.payoff:
+            return False
+        utility = self._utility[: last + 1]
+        return bool(_none_wins_apart(*curves[:3], utility, self._needed, low, high, merged.payoff))
+
+    def _lacks(self, slack: float) -> bool:
+        """Whether the ceiling leaves out what may be of use, if a choice may stray so far from the best of its slot."""
+        if self._ceiling.high == np.inf or slack <= self._ceiling.slack * (1.0 - _SURE):
+            return False
+        self.lacking = self._ceiling._replace(slack=_WIDER * slack) if slack < np.inf else ALL
+        return True
 
 
 class Picks(NamedTuple):
@@ -330,8 +390,11 @@ def _round(
     at_least: float,
     completion: int,
     picks: Ints,
-) -> None:
-    """Write the rounded plan of a completion: for each slot the index of its point, -1 for none."""
+) -> float:
+    """Write the rounded plan of a completion: for each slot the index of its point, -1 for none.
+
+    Returned is what the samples are worth that it has over, at its last price.
+    """
     most = offsets[completion + 1]
     taken = _Taken(np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
     slots = completion + 1
@@ -341,6 +404,7 @@ def _round(
     picks[:] = -1
     for i in range(merged.size):
         picks[taken.slots[i]] = max(picks[taken.slots[i]], taken.indices[i])
+    return float(taken.rates[0] * (merged.total - needed)) if merged.size > 0 else 0.0
 
 
 @_compiled
@@ -374,6 +438,114 @@ def _trim(offsets: Ints, samples: Floats, costs: Floats, utility: Floats, needed
     for slot in left:
         paid += costs[offsets[slot] + picks[slot]]
     return float(utility[left[-1]] - paid)
+
+
+@_compiled
+def _none_wins_apart(
+    offsets: Ints,
+    samples: Floats,
+    costs: Floats,
+    utility: Floats,
+    needed: float,
+    low: float,
+    high: float,
+    payoff: float,
+) -> bool:
+    """Whether all completions that may beat a payoff, of so many as have a utility, have their rate between two."""
+    high_trained, high_gained, low_trained, low_gained = 0.0, 0.0, 0.0, 0.0
+    for i in range(len(utility)):
+        high_gain, high_most, low_gain, low_most = 0.0, 0.0, 0.0, 0.0
+        for j in range(offsets[i], offsets[i + 1]):
+            if high * samples[j] - costs[j] > high_gain:
+                high_gain, high_most = high * samples[j] - costs[j], samples[j]
+            if low * samples[j] - costs[j] > low_gain:
+                low_gain, low_most = low * samples[j] - costs[j], samples[j]
+        high_trained, high_gained = high_trained + high_most, high_gained + high_gain
+        low_trained, low_gained = low_trained + low_most, low_gained + low_gain
+        if high_trained < needed * (1.0 + _SURE):
+            worth, gained = utility[i] - high * needed, high_gained
+        elif low_trained > needed * (1.0 - _SURE):
+            worth, gained = utility[i] - low * needed, low_gained
+        else:
+            continue
+        if worth + gained >= payoff - _SURE * (abs(worth) + gained):
+            return False
+    return True
+
+
+@_compiled
+def _most_before(offsets: Ints, samples: Floats, costs: Floats, utility: Floats, needed: float, rate: float) -> float:
+    """Return the largest payoff, by the Lagrangian bound at a rate, of what ends before enough is trained at it.
+
+    Curves are those of whole stretches of slots, utility that of a stretch's first slot.
+    """
+    trained, gained, most = 0.0, 0.0, -np.inf
+    for i in range(len(utility)):
+        gain, here = 0.0, 0.0
+        for j in range(offsets[i], offsets[i + 1]):
+            if rate * samples[j] - costs[j] > gain:
+                gain, here = rate * samples[j] - costs[j], samples[j]
+        part = min(1.0, (needed - trained) / here) if here > 0.0 else 1.0
+        most = max(most, utility[i] - rate * needed + gained + part * gain)
+        trained += here
+        gained += gain
+        if trained >= needed:
+            break
+    return most
+
+
+@_compiled
+def _last_segments(offsets: Ints, samples: Floats, costs: Floats, rate: float) -> float:
+    """Return the most samples of the last segment of a slot's hull that is no dearer than a rate."""
+    longest = 0.0
+    kept = np.empty(len(samples), dtype=np.int64)
+    for i in range(len(offsets) - 1):
+        begin, end = offsets[i], offsets[i + 1]
+        trained, spent, last = 0.0, 0.0, 0.0
+        for at in range(_hull(samples[begin:end], costs[begin:end], kept)):
+            j = begin + kept[at]
+            if costs[j] - spent > rate * (samples[j] - trained):
+                break
+            last = samples[j] - trained
+            trained, spent = samples[j], costs[j]
+        longest = max(longest, last)
+    return longest
+
+
+def guess(parts: list[Curves], each: int, utility: Floats, needed: float, at_least: float) -> Ceiling:
+    """Return a ceiling that is likely to leave out nothing of use, from the whole curves of a few slots.
+
+    Parameters
+    ----------
+    parts : list of Curves
+        Of single slots, in order.
+    each : int
+        How many slots each of them stands for.
+    utility : (n,) float64
+        Of a completion in the first of those.
+    needed : float
+        Samples to deliver.
+    at_least : float
+        Payoff that a plan must beat to be of interest.
+    """
+    offsets, samples, costs = _joined(parts)[:3]
+    room = len(samples)
+    taken = _Taken(np.empty(room), np.empty(room), np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64))
+    count = len(parts)
+    start = _nothing(float(at_least))
+    reach, bounds = np.full(count, np.inf), np.empty(count)
+    merged = _merge(offsets, each * samples, each * costs, utility, reach, 0, needed, taken, bounds, start)
+    if merged.bound == -np.inf:
+        return ALL
+    # A plan is open by a part of the last segment that it takes.
+    slack = _PART * merged.rate * _last_segments(offsets, samples, costs, merged.rate)
+    high = merged.rate
+    for _ in range(_DOUBLINGS):
+        high *= _HIGHER
+        # What has to end sooner at a higher rate must be far from winning.
+        if _most_before(offsets, each * samples, each * costs, utility, needed, high) < merged.bound - slack:
+            return Ceiling(merged.rate / _HIGHER, high, slack)
+    return ALL
 
 
 @_compiled
@@ -457,17 +629,19 @@ def _search(
     bounds: Floats,
     needed: float,
     grid: int,
+    prospects: Floats,
     rate: float,
     payoff: float,
     picks: Ints,
 ) -> bool:
     """Run the program over all slots, and write the best plan that beats ``payoff``, if there is one.
 
+    ``prospects`` are those at ``rate``.
+
     Where a slot is like the one before, a state that was offered the same a slot ago, and passed it by, gains nothing
     from taking it now. So along a run of such slots only new states go on.
     """
     size = needed / grid
-    prospects, rate = _best_prospects(offsets, samples, costs, utility, bounds, payoff, needed, rate)
     paid = np.full(grid, np.inf)
     delivered = np.zeros(grid)
     entry = np.full(grid, -1)
