@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +22,6 @@ _FEW_BARS = 5
 """Up to so many have their names beside each other."""
 _FEW_SLOTS = 12
 """Up to so many each has a tick."""
-_DEEPEST = 1e-6
-"""Share of the largest number below which colours end, where they go by the logarithm."""
 _MARKS = dict(zip(ARRIVALS, (("triangle-down", 8, -1.0), ("x", 6, -1.7), ("x-thin-open", 6, -2.4)), strict=True))
 """Symbol, size and row of an arrival."""
 
@@ -136,21 +135,20 @@ def curves(panels: Sequence[Panel], policies: Sequence[str]) -> Data:
         layout["yaxis"] |= {"tickformat": ".0%", "minallowed": 0}
     if not any(y for panel in panels for line in panel.lines for y in line.ys):
         layout["yaxis"]["range"] = [0, 1]
-    if len(panels) > 1:
-        choices = []
-        for at, panel in enumerate(panels):
-            seen = [at == other for other, one in enumerate(panels) for _ in one.lines]
-            choices.append({"label": panel.title, "method": "restyle", "args": [{"visible": seen}]})
-        layout["updatemenus"] = [_menu(choices)]
-        layout["margin"]["t"] = 48
+    titles = [panel.title for panel in panels for _ in panel.lines]
+    _offer(layout, [(panel.title, [panel.title == title for title in titles]) for panel in panels])
     return {"data": data, "layout": layout}
 
 
-def _menu(choices: Sequence[Data]) -> Data:
-    return {
-        "buttons": list(choices), "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": 6},
-        "bgcolor": "#fff",
-    }  # fmt: skip
+def _offer(layout: Data, choices: Sequence[tuple[str, list[bool]]]) -> None:
+    """Give a figure a menu, if there is a choice: a label, and which parts of the data are visible then."""
+    if len(choices) < 2:
+        return
+    buttons = [{"label": label, "method": "restyle", "args": [{"visible": seen}]} for label, seen in choices]
+    layout["updatemenus"] = [
+        {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": 6}, "bgcolor": "#fff"}
+    ]
+    layout["margin"]["t"] = 48
 
 
 def _height(rows: int) -> int:
@@ -181,7 +179,7 @@ def gantt(plan: Gantt) -> Data:
         bar: Data = {"base": [], "x": [], "y": [], "width": [], "customdata": []}
         colours = []
         for box in plan.boxes:
-            for name, top, height, _ in box.parts():
+            for name, top, height in box.parts():
                 if name != kind:
                     continue
                 bar["base"].append(box.first - 0.5)
@@ -254,7 +252,7 @@ def gantt(plan: Gantt) -> Data:
 
 def _spread(slots: Sequence[int]) -> list[float]:
     """Return where to mark what happens in slots, each beside the others of its slot."""
-    counts = {slot: slots.count(slot) for slot in set(slots)}
+    counts = Counter(slots)
     seen: dict[int, int] = {}
     out = []
     for slot in slots:
@@ -271,11 +269,10 @@ def heat(numbers: Heat) -> Data:
     """Return numbers as colours; of several layers one at a time, chosen from a menu."""
     data: list[Data] = []
     for at, (name, layer) in enumerate(numbers.layers.items()):
-        some = [value for row in layer for value in row if value is not None]
         layered: Data = {"z": layer}
-        if numbers.logarithmic and some:
+        if numbers.logarithmic:
             layered["z"] = [[None if v is None else round(math.log10(v), 4) for v in row] for row in layer]
-            low, high = math.log10(max(min(some), max(some) * _DEEPEST)), math.log10(max(some))
+            low, high = map(math.log10, numbers.ends(name))
             ticks = [tick for tick in range(math.floor(low), math.ceil(high) + 1) if low <= tick <= high]
             if len(ticks) >= 2:
                 layered |= {"tick": {"tickvals": ticks, "ticktext": [f"{10.0**tick:g}" for tick in ticks]}}
@@ -304,13 +301,7 @@ def heat(numbers: Heat) -> Data:
         xaxis={"title": {"text": numbers.x_label}, **({"dtick": 1} if len(numbers.slots) <= _FEW_SLOTS else {})},
         yaxis=_rows_axis(numbers.rows, -0.6),
     )
-    if len(numbers.layers) > 1:
-        choices = [
-            {"label": name, "method": "restyle", "args": [{"visible": [name == other for other in numbers.layers]}]}
-            for name in numbers.layers
-        ]
-        layout["updatemenus"] = [_menu(choices)]
-        layout["margin"]["t"] = 48
+    _offer(layout, [(name, [name == other for other in numbers.layers]) for name in numbers.layers])
     # Once for all layers.
     where = [[f"{_text(row)}, {_columns(numbers, i)}" for i in range(len(numbers.slots))] for row in numbers.rows]
     return {"data": data, "layout": layout, "text": where}

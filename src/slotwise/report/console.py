@@ -11,7 +11,7 @@ from rich.table import Table
 
 from slotwise.sim.metrics import JobRecord, Run
 
-__all__ = ["WIDTH", "print_figures", "print_notes", "print_run", "print_summary", "seconds_text"]
+__all__ = ["WIDTH", "answer_text", "print_figures", "print_notes", "print_run", "print_summary", "seconds_text"]
 
 WIDTH = 140
 """Columns where the output is no terminal."""
@@ -139,7 +139,7 @@ def _answers(run: Run) -> Table:
     table.add_column("utility", justify="right")
     table.add_column("why")
     for record in run.records.values():
-        answer = _answer(record)
+        answer = answer_text(record.reason, record.promised, record.started)
         row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), f"{record.utility:.4g}")
         table.add_row(escape(record.id), *row, escape(_why(record)))
     return table
@@ -149,13 +149,14 @@ def _slot(slot: int | None) -> str:
     return "-" if slot is None else f"slot {slot}"
 
 
-def _answer(record: JobRecord) -> str:
-    if record.reason is not None:
+def answer_text(reason: str | None, promised: int | None, started: int | None) -> str:
+    """Return what was answered to a job, in a word."""
+    if reason is not None:
         return "rejected"
     # Only a policy that promises an end admits; the others let every job wait.
-    if record.promised is not None:
+    if promised is not None:
         return "admitted"
-    return "queued" if record.started is None else "started"
+    return "queued" if started is None else "started"
 
 
 def _why(record: JobRecord) -> str:

@@ -29,6 +29,8 @@ ARRIVALS = ("let in", "turned away", "cannot finish")
 FILLED = 0.92
 """Share of a machine's row that its jobs fill."""
 
+_DEEPEST = 1e-6
+"""Share of the largest number below which colours end, where they go by the logarithm."""
 _COLOURS = (
     "#1f5a94", "#d1495b", "#2e8b57", "#e08e0b", "#7b4fa3", "#8c6d46", "#d66bb2", "#5f6b73", "#a3a12f", "#2aa7b8",
     "#f0704a",
@@ -139,14 +141,14 @@ class Box:
     servers: int
     note: Sequence[str]
 
-    def parts(self) -> Iterator[tuple[str, float, float, int]]:
-        """Yield what is drawn of it: ``workers`` or ``servers``, its upper edge, its height in rows, and how many."""
+    def parts(self) -> Iterator[tuple[str, float, float]]:
+        """Yield what is drawn of it: ``workers`` or ``servers``, its upper edge, and its height in rows."""
         height = FILLED / self.lanes
         top = self.row - FILLED / 2 + self.lane * height
         for name, count in (("workers", self.workers), ("servers", self.servers)):
             if count:
                 share = height * count / (self.workers + self.servers)
-                yield name, top, share, count
+                yield name, top, share
                 top += share
 
 
@@ -215,3 +217,8 @@ class Heat:
     rows: Sequence[str]
     layers: Mapping[str, Sequence[Sequence[float | None]]]
     logarithmic: bool = False
+
+    def ends(self, layer: str) -> tuple[float, float]:
+        """Return the numbers of a layer at which colours begin and end; those that are logarithmic are all > 0."""
+        some = [number for row in self.layers[layer] for number in row if number is not None]
+        return (max(min(some), max(some) * _DEEPEST) if self.logarithmic else min(some)), max(some)

@@ -9,7 +9,7 @@ from typing import Any
 
 from slotwise.report import _extras, charts
 from slotwise.report.charts import Data
-from slotwise.report.console import seconds_text
+from slotwise.report.console import answer_text, seconds_text
 from slotwise.report.figures import Gantt, short
 from slotwise.report.views import View
 
@@ -187,16 +187,8 @@ def _jobs(view: View) -> Iterable[str]:
         + (f" The first {_MOST_JOBS} of {len(view.jobs)}; jobs.parquet has all." if len(view.jobs) > _MOST_JOBS else "")
         + "</p>"
     )
-    head = "".join(f"<th>{title}</th>" for title in titles)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in _answer(row, view.slot_seconds)) + "</tr>"
-        for row in rows
-    )
-    yield (
-        f"<details><summary>{len(view.jobs)} jobs</summary>"
-        '<div class="wide"><table id="jobs">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
-    )
+    table = _rows("jobs", titles, (_answer(row, view.slot_seconds) for row in rows))
+    yield f"<details><summary>{len(view.jobs)} jobs</summary>{table}</details>"
 
 
 def _answer(row: Mapping[str, Any], slot_seconds: float) -> Iterable[str]:
@@ -207,12 +199,7 @@ def _answer(row: Mapping[str, Any], slot_seconds: float) -> Iterable[str]:
 
     yield short(row["job_id"], 40)
     yield f"slot {row['arrival']}"
-    if row["reason"] is not None:
-        yield "rejected"
-    elif row["promised"] is not None:
-        yield "admitted"
-    else:
-        yield "waits" if row["started"] is None else "started"
+    yield answer_text(row["reason"], row["promised"], row["started"])
     yield ends(row["promised"])
     yield ends(row["completed"])
     yield f"{row['utility']:.4g}"
@@ -236,14 +223,19 @@ def _table(view: View) -> str:
     # A reason that no policy had tells nothing, nor does a column without a number.
     columns = [c for c in columns if any(row.get(c[1]) is not None for row in rows)]
     columns = [c for c in columns if not c[1].startswith("rejected_") or any(row.get(c[1]) for row in rows)]
-    head = "".join(f"<th>{_text(title)}</th>" for title in ("policy", "runs", *(title for title, _, _ in columns)))
-    body = "".join(
-        f"<tr><td>{_text(short(row['policy'], 40))}</td><td>{row['runs']}</td>"
-        + "".join(f"<td>{_cell(row.get(name), kind)}</td>" for _, name, kind in columns)
-        + "</tr>"
+    titles = ("policy", "runs", *(title for title, _, _ in columns))
+    cells = (
+        (short(row["policy"], 40), str(row["runs"]), *(_cell(row.get(name), kind) for _, name, kind in columns))
         for row in rows
     )
-    return f'<div class="wide"><table id="policies"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return _rows("policies", titles, cells)
+
+
+def _rows(name: str, titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table that scrolls by itself where it is too wide."""
+    head = "".join(f"<th>{_text(title)}</th>" for title in titles)
+    body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: float | None, kind: str) -> str:

@@ -30,8 +30,6 @@ _CHART_WIDTH, _CHART_HEIGHT, _LEGEND_WIDTH = 4.2, 3.6, 1.9
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 _WIDTH, _ROW, _TALLEST, _MOST_NAMED = 9.0, 0.17, 9.0, 40
 """Of a plan and of numbers over machines: inches across, a machine's row and all at most, and rows that are named."""
-_DEEPEST = 1e-6
-"""Share of the largest number below which colours end, where they go by the logarithm."""
 _MOST_MARKED = 25
 """Points of a curve beyond which they are not marked."""
 _LONGEST_TITLE = 34
@@ -146,7 +144,7 @@ def gantt(plan: Gantt, format: str) -> bytes:
     axis = figure.subplots()
     patches: dict[str, list[Rectangle]] = {"": [], "////": []}
     for box in plan.boxes:
-        for name, above, high, _ in box.parts():
+        for name, above, high in box.parts():
             corner, long = (box.first - 0.5, above), box.last - box.first + 1
             patches["" if name == "workers" else "////"].append(
                 Rectangle(corner, long, high, color=job_colour(box.job))
@@ -195,9 +193,7 @@ def heat(numbers: Heat, format: str) -> bytes:
     name, layer = next(iter(numbers.layers.items()))
     values = np.array([[math.nan if v is None else v for v in row] for row in layer])
     edges = [*numbers.slots, numbers.slots[-1] + numbers.width]
-    norm = None
-    if numbers.logarithmic:
-        norm = LogNorm(max(np.nanmin(values), np.nanmax(values) * _DEEPEST), np.nanmax(values))
+    norm = LogNorm(*numbers.ends(name)) if numbers.logarithmic else None
     drawn = axis.pcolormesh(
         np.array(edges) - 0.5, np.arange(len(numbers.rows) + 1) - 0.5, values, norm=norm, rasterized=True
     )

@@ -134,6 +134,7 @@ def view(folder: Path, chosen: tuple[str, int], machines: Sequence[str]) -> View
     summary = tables.summary(runs)
     policies = summary["policy"].to_list()
     about = runs.filter(of_run).row(0, named=True)
+    slot_seconds = float(about["slot_seconds"])
     of_chosen = jobs.filter(of_run).collect()
     end = _end(slots)
     slots = slots.filter(polars.col("slot") < end)
@@ -142,14 +143,14 @@ def view(folder: Path, chosen: tuple[str, int], machines: Sequence[str]) -> View
         summary,
         tables.notes(summary.to_dicts()),
         _utility(runs, summary),
-        _completion(runs, jobs, policies),
-        _use(runs, slots, policies),
-        _over_time(runs, slots, policies, "waiting", "Jobs that wait", "jobs"),
+        _completion(jobs, slot_seconds, policies),
+        _use(slots, slot_seconds, policies),
+        _over_time(slots, slot_seconds, policies, "waiting", "Jobs that wait", "jobs"),
         chosen,
         _plan(plan, of_chosen, about | {"horizon": end}, machines),
         _prices(prices.filter(of_run, polars.col("first_slot") < end).collect(), about, machines),
         of_chosen,
-        float(about["slot_seconds"]),
+        slot_seconds,
     )
 
 
@@ -167,26 +168,25 @@ def _utility(runs: polars.DataFrame, summary: polars.DataFrame) -> Panel:
         summary["total_utility_std"].to_list(),
     )
     # A mean of bounds is a limit of a mean of runs only where both are of the same seeds.
-    alike = summary["seeds"].n_unique() == 1 and not runs["upper_bound"].null_count()
-    limit = float(runs.group_by("seed").agg(polars.col("upper_bound").max())["upper_bound"].to_numpy().mean())
-    title = "utility of a run, mean over seeds"
-    return Panel("Utility earned", "", title, [line], bars=True, limit=limit if alike else None)
+    limit = None
+    if summary["seeds"].n_unique() == 1 and not runs["upper_bound"].null_count():
+        limit = float(runs.group_by("seed").agg(polars.col("upper_bound").max())["upper_bound"].to_numpy().mean())
+    return Panel("Utility earned", "", "utility of a run, mean over seeds", [line], bars=True, limit=limit)
 
 
-def _completion(runs: polars.DataFrame, jobs: polars.LazyFrame, policies: Sequence[str]) -> Panel:
+def _completion(jobs: polars.LazyFrame, slot_seconds: float, policies: Sequence[str]) -> Panel:
     """Show, of all jobs that could finish, the share that was completed within a time.
 
     Jobs never completed keep the curve low.
     """
-    seconds = float(runs["slot_seconds"][0])
     hopeless = [str(Reason.HORIZON_ENDS), str(Reason.NEVER_FITS)]
     timed = (
         jobs.filter(polars.col("reason").is_null() | ~polars.col("reason").is_in(hopeless))
-        .select("policy", ((polars.col("completed") - polars.col("arrival") + 1) * seconds).alias("seconds"))
+        .select("policy", ((polars.col("completed") - polars.col("arrival") + 1) * slot_seconds).alias("seconds"))
         .collect()
     )
     found = timed["seconds"].drop_nulls().to_numpy()
-    longest = float(found.max()) if len(found) else seconds
+    longest = float(found.max()) if len(found) else slot_seconds
     unit, size = _unit(longest)
     lines = []
     for policy in policies:
@@ -200,10 +200,16 @@ def _completion(runs: polars.DataFrame, jobs: polars.LazyFrame, policies: Sequen
     return Panel("Completion times", f"time from arrival, {unit}", title, lines, steps=True, shares=True)
 
 
-def _use(runs: polars.DataFrame, slots: polars.DataFrame, policies: Sequence[str]) -> dict[str, Panel]:
+def _use(slots: polars.DataFrame, slot_seconds: float, policies: Sequence[str]) -> dict[str, Panel]:
     return {
         name.removeprefix("use_"): _over_time(
-            runs, slots, policies, name, f"Use of {name.removeprefix('use_')}", "share of the cluster", shares=True
+            slots,
+            slot_seconds,
+            policies,
+            name,
+            f"Use of {name.removeprefix('use_')}",
+            "share of the cluster",
+            shares=True,
         )
         for name in slots.columns
         if name.startswith("use_")
@@ -211,8 +217,8 @@ def _use(runs: polars.DataFrame, slots: polars.DataFrame, policies: Sequence[str
 
 
 def _over_time(
-    runs: polars.DataFrame,
     slots: polars.DataFrame,
+    slot_seconds: float,
     policies: Sequence[str],
     column: str,
     title: str,
@@ -233,11 +239,10 @@ def _over_time(
         # The last height holds to the end of its slots.
         lines.append(Line(policy, [*begins, float(len(values))], [*heights, heights[-1]]))
     y_label += ", mean over seeds" + (f" and {width} slots" if width > 1 else "")
-    return Panel(title, _slot_label(runs), y_label, lines, steps=True, shares=shares)
+    return Panel(title, _slot_label(slot_seconds), y_label, lines, steps=True, shares=shares)
 
 
-def _slot_label(runs: polars.DataFrame) -> str:
-    seconds = float(runs["slot_seconds"][0])
+def _slot_label(seconds: float) -> str:
     unit, size = _unit(seconds)
     return f"slot ({seconds / size:g} {unit if seconds != size else unit.removesuffix('s')})"
 
@@ -247,7 +252,7 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _plan(plan: polars.DataFrame, jobs: polars.DataFrame, about: Row, names: Sequence[str]) -> list[Gantt | Heat]:
-    title, x_label = f"Plan of {about['policy']}, seed {about['seed']}", _slot_label(polars.DataFrame([about]))
+    title, x_label = f"Plan of {about['policy']}, seed {about['seed']}", _slot_label(about["slot_seconds"])
     horizon, machines = about["horizon"], len(names)
     # Those that run come first: their colours lie far apart.
     ran = set(plan["job_id"])
@@ -300,15 +305,11 @@ def _excerpt(plan: polars.DataFrame, machines: int, horizon: int) -> tuple[list[
         first = max(0, min(middle - length // 2, horizon - length))
         last = first + length - 1
         part = plan.filter((polars.col("first") <= last) & (polars.col("last") >= first))
-        slots = polars.min_horizontal("last", polars.lit(last)) - polars.max_horizontal("first", polars.lit(first)) + 1
-        busy = (
-            part.group_by("machine").agg(slots.sum().alias("slots")).sort("slots", "machine", descending=[True, False])
-        )
-        rows = sorted(busy["machine"].head(_EXCERPT_ROWS).to_list())
+        slots = polars.col("last").clip(upper_bound=last) - polars.col("first").clip(lower_bound=first) + 1
+        busy = part.group_by("machine").agg(slots.sum()).sort("last", "machine", descending=[True, False])["machine"]
         # Where little runs, others fill the room.
-        rows = sorted(
-            [*rows, *[m for m in range(machines) if m not in rows][: min(machines, _EXCERPT_ROWS) - len(rows)]]
-        )
+        others = sorted(set(range(machines)) - set(busy))
+        rows = sorted([*busy, *others][:_EXCERPT_ROWS])
         part = part.filter(polars.col("machine").is_in(rows))
         if len(part) <= MOST_BOXES or length == 1:
             return rows, first, last, part
@@ -417,7 +418,7 @@ def _prices(prices: polars.DataFrame, about: Row, names: Sequence[str]) -> Heat 
         return None
     return Heat(
         f"Prices of {about['policy']}, seed {about['seed']}",
-        _slot_label(polars.DataFrame([about])),
+        _slot_label(about["slot_seconds"]),
         "utility a slot",
         [first for first, _ in columns],
         max(last - first + 1 for first, last in columns),
