@@ -72,8 +72,14 @@ _FEW = 32
 _LARGEST_BUCKET = 32
 """Costs that may fall into one bucket of a sort, before another way of sorting is taken."""
 
-_GREEDY_VARIANTS = 5
-"""Server-first sweeps beside the worker-first one: x in {0, three quartiles of A, 10 max A}."""
+_LOOSELY = 4
+"""What is more than needed by so many times its root, and so many, is as good."""
+
+_STEPS, _STEP = 12, 1.25
+"""Guesses of a cost up to which there are enough, and how many times the first one the second is."""
+
+_LEVELS_AT_ONCE = 2
+"""Levels of domains up to which the order of ties is that of domains by their room."""
 
 
 class Ask(NamedTuple):
@@ -253,12 +259,18 @@ class _Listed(NamedTuple):
 
 
 class _Useful(NamedTuple):
-    """All machines of one slot, or of one domain of it, that can hold anything of a job, in the order of ties."""
+    """Machines of one slot, or of one domain of it, in the order of ties: all that can hold anything of a job."""
 
     machines: Ints
     weights: Ints
     """How many machines an entry stands for: more than 1 for the first untouched one of a class whose others are
     left out."""
+    worker_cost: Floats
+    server_cost: Floats
+    fits: Ints
+    alone: Ints
+    losses: Ints
+    """As in ``_Listed``."""
 
 
 class _Memo(NamedTuple):
@@ -275,6 +287,12 @@ class _Memo(NamedTuple):
     alone: Ints
     losses: Ints
     """As in ``_Listed``, (M,) each."""
+    likely: Floats
+    """(3,) costs up to which machines were worth a look a slot ago: A for workers, B for servers, and the key of a first
+    server where a place is worth more than any; +inf where that is not known."""
+    all_machines: Ints
+    each_once: Ints
+    """(M,) all machines, and 1 for each."""
 
 
 @_compiled
@@ -288,6 +306,9 @@ def _memo(view: LedgerView) -> _Memo:
         np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
         np.empty(machines, dtype=np.int64),
+        np.full(3, np.inf),
+        np.arange(machines),
+        np.ones(machines, dtype=np.int64),
     )
 
 
@@ -295,6 +316,7 @@ def _memo(view: LedgerView) -> _Memo:
 def _forget(memo: _Memo) -> None:
     """Let nothing be known any more: prices have changed."""
     memo.used[:] = np.nan
+    memo.likely[:] = np.inf
 
 
 @_compiled
@@ -370,40 +392,69 @@ def _look(
     view: LedgerView, row: int, machines: Ints, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo
 ) -> None:
     """Find out what some machines hold of a job and what that costs."""
-    resources = len(ask.worker)
+    n = len(machines)
     most_workers, most_servers = ask.most_workers, ask.most_servers
     worker, server, worker_amount, server_amount = ask.worker, ask.server, ask.worker_amount, ask.server_amount
     used_of, capacity_of = view.used[row], view.capacity
-    for machine in machines:
-        a = 0.0
-        b = 0.0
-        # As ``_fit`` and ``_fit_beside`` say, all in one go.
-        fits, alone, beside_one = most_workers, most_servers, most_workers
-        for r in range(resources):
-            used, capacity = used_of[machine, r], capacity_of[machine, r]
-            memo.used[machine, r] = used
-            free = capacity - used
-            if worker_amount[r] > 0.0 or server_amount[r] > 0.0:
-                price = np.exp(log_low[r] + log_ratio[r] * (used / capacity if capacity > 0.0 else 1.0))
-                a += price * worker_amount[r]
-                b += price * server_amount[r]
-            if worker[r] > 0.0:
-                fits = min(fits, int(np.floor(free / worker[r])))
-                if most_servers > 0:
-                    beside_one = min(beside_one, int(np.floor((free - server[r]) / worker[r])))
-            if most_servers > 0 and server[r] > 0.0:
-                alone = min(alone, int(np.floor(free / server[r])))
-        fits = max(fits, 0)
-        memo.worker_cost[machine], memo.server_cost[machine] = a, b
-        memo.fits[machine] = fits
-        memo.alone[machine] = max(alone, 0)
-        memo.losses[machine] = fits - max(min(beside_one, fits), 0) if alone > 0 else -1
+    share, left, price = np.empty(n), np.empty(n), np.empty(n)
+    a, b = np.zeros(n), np.zeros(n)
+    # Whole numbers, as ``_fit`` and ``_fit_beside`` say, not cut off at zero yet.
+    fits, alone, beside_one = (
+        np.full(n, float(most_workers)),
+        np.full(n, float(most_servers)),
+        np.full(n, float(most_workers)),
+    )
+    # One simple loop after another, each over all machines: several machines at a time are faster.
+    for r in range(len(worker)):
+        w, s = worker[r], server[r]
+        for i in range(n):
+            used, capacity = used_of[machines[i], r], capacity_of[machines[i], r]
+            memo.used[machines[i], r] = used
+            left[i] = capacity - used
+            share[i] = used / capacity if capacity > 0.0 else 1.0
+        if worker_amount[r] > 0.0 or server_amount[r] > 0.0:
+            for i in range(n):
+                price[i] = np.exp(log_low[r] + log_ratio[r] * share[i])
+            for i in range(n):
+                a[i] += price[i] * worker_amount[r]
+                b[i] += price[i] * server_amount[r]
+        if w > 0.0:
+            for i in range(n):
+                here = np.floor(left[i] / w)
+                fits[i] = here if here < fits[i] else fits[i]
+            if most_servers > 0:
+                for i in range(n):
+                    here = np.floor((left[i] - s) / w)
+                    beside_one[i] = here if here < beside_one[i] else beside_one[i]
+        if most_servers > 0 and s > 0.0:
+            for i in range(n):
+                here = np.floor(left[i] / s)
+                alone[i] = here if here < alone[i] else alone[i]
+    for i in range(n):
+        machine = machines[i]
+        memo.worker_cost[machine], memo.server_cost[machine] = a[i], b[i]
+        here = max(int(fits[i]), 0)
+        memo.fits[machine] = here
+        memo.alone[machine] = max(int(alone[i]), 0)
+        memo.losses[machine] = here - max(min(int(beside_one[i]), here), 0) if alone[i] > 0.0 else -1
 
 
 @_compiled
 def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo) -> _Useful:
     """Return what a slot has for a job, machines rising by index."""
     row = slot % view.used.shape[0]
+    if view.counts[row] == len(memo.all_machines):
+        # Nothing has to be chosen, nor to be copied.
+        _look_again(view, row, ask, log_low, log_ratio, memo, memo.all_machines)
+        return _Useful(
+            memo.all_machines,
+            memo.each_once,
+            memo.worker_cost,
+            memo.server_cost,
+            memo.fits,
+            memo.alone,
+            memo.losses,
+        )
     candidates, weights = _candidates(view, row, ask)
     found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates, weights)
     return found
@@ -422,6 +473,24 @@ def _useful_in(
 
 
 @_compiled
+def _look_again(
+    view: LedgerView, row: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo, candidates: Ints
+) -> None:
+    """Look at those of some machines that have changed."""
+    # Written before it is known whether they count, one more at the end: this way nothing has to be foretold.
+    changed = np.empty(len(candidates) + 1, dtype=np.int64)
+    count = 0
+    used, known = view.used[row], memo.used
+    for machine in candidates:
+        other = False
+        for r in range(used.shape[1]):
+            other |= used[machine, r] != known[machine, r]
+        changed[count] = machine
+        count += other
+    _look(view, row, changed[:count], ask, log_low, log_ratio, memo)
+
+
+@_compiled
 def _useful_of(
     view: LedgerView,
     row: int,
@@ -432,25 +501,22 @@ def _useful_of(
     candidates: Ints,
     weights: Ints,
 ) -> _Useful:
-    """Return what a slot has for a job among some machines; ``candidates`` and ``weights`` are written over."""
-    changed = np.empty(len(candidates), dtype=np.int64)
-    count = 0
-    used, known = view.used[row], memo.used
-    for machine in candidates:
-        for r in range(used.shape[1]):
-            if used[machine, r] != known[machine, r]:
-                changed[count] = machine
-                count += 1
-                break
-    _look(view, row, changed[:count], ask, log_low, log_ratio, memo)
-    fits, losses = memo.fits, memo.losses
+    """Return what a slot has for a job among some machines."""
+    _look_again(view, row, ask, log_low, log_ratio, memo, candidates)
+    room = len(candidates) + 1
+    counts, costs = np.empty((5, room), dtype=np.int64), np.empty((2, room))
+    machines, weights_of, fits, alone, losses = counts[0], counts[1], counts[2], counts[3], counts[4]
+    a, b = costs[0], costs[1]
     count = 0
     for i in range(len(candidates)):
         machine = candidates[i]
-        if fits[machine] > 0 or losses[machine] >= 0:
-            candidates[count], weights[count] = machine, weights[i]
-            count += 1
-    return _Useful(candidates[:count], weights[:count])
+        machines[count], weights_of[count] = machine, weights[i]
+        a[count], b[count] = memo.worker_cost[machine], memo.server_cost[machine]
+        fits[count], alone[count], losses[count] = memo.fits[machine], memo.alone[machine], memo.losses[machine]
+        count += (fits[count] > 0) | (losses[count] >= 0)
+    return _Useful(
+        machines[:count], weights_of[:count], a[:count], b[:count], fits[:count], alone[:count], losses[:count]
+    )
 
 
 @_compiled
@@ -554,58 +620,43 @@ def _cheapest(costs: Floats, fits: Ints, workers: int, machines: int) -> Ints:
 
 
 @_compiled
-def _worths(costs: Floats, fits: Ints, weights: Ints) -> Floats:
-    """Return the distinct worths x of a worker slot to try: 0, the quartiles of A, ten times the largest A.
+def _worths(costs: Floats, fits: Ints, ask: Ask) -> Floats:
+    """Return the distinct worths x of a worker slot to try on many machines; A and what fits, by rising A, are given.
 
-    They are those of the machines that hold workers, each as often as its entry says.
+    They are the A at which half of the most workers are placed, all of them, and ten times that at which servers have
+    taken what they can: about what a place is worth, and more than any.
     """
-    count = len(costs)
-    levels = np.zeros(_GREEDY_VARIANTS)
-    if count == 0:
-        return levels[:1]
-    if count <= _FEW:
-        few: Floats = _worths_of_few(costs, fits, weights, levels)
-        return few
-    buckets = _buckets(costs)
-    within = np.zeros(count, dtype=np.int64)
-    high = 0.0
-    for i in range(count):
-        if fits[i] > 0:
-            within[buckets[i]] += weights[i]
-            high = max(high, costs[i])
-    total = within.sum()
-    if total == 0:
-        return levels[:1]
+    half, most_machines, needed = (ask.most_workers + 1) // 2, ask.most_workers + ask.most_servers, _needed(ask)
+    worths = np.zeros(3)
+    held, holding, last = 0, 0, 0.0
+    for i in range(len(costs)):
+        if held >= needed or holding >= most_machines:
+            break
+        if fits[i] == 0:
+            continue
+        last = costs[i]
+        if held < half:
+            worths[0] = last
+        if held < ask.most_workers:
+            worths[1] = last
+        held += fits[i]
+        holding += 1
+    worths[2] = 10.0 * last
     found = 1
-    bucket = 0
-    before = 0
-    some = np.empty(count, dtype=np.int64)
-    for quarter in range(1, 4):
-        while 4 * (before + within[bucket]) < quarter * total:
-            before += within[bucket]
-            bucket += 1
-        size = 0
-        for i in range(count):
-            if buckets[i] == bucket and fits[i] > 0:
-                some[size] = i
-                size += 1
-        seen = before
-        for at in _order(costs[some[:size]]):
-            seen += weights[some[at]]
-            if 4 * seen >= quarter * total:
-                if costs[some[at]] > levels[found - 1]:
-                    levels[found] = costs[some[at]]
-                    found += 1
-                break
-    if 10.0 * high > levels[found - 1]:
-        levels[found] = 10.0 * high
-        found += 1
-    return levels[:found]
+    for i in range(1, 3):
+        if worths[i] > worths[found - 1]:
+            worths[found] = worths[i]
+            found += 1
+    return worths[:found]
 
 
 @_compiled
-def _worths_of_few(costs: Floats, fits: Ints, weights: Ints, levels: Floats) -> Floats:
-    """Do as ``_worths`` does by one sort of all."""
+def _worths_of_few(costs: Floats, fits: Ints, weights: Ints) -> Floats:
+    """Return the distinct worths x of a worker slot to try on few machines: 0, the quartiles of A, ten times the last.
+
+    They are those of the machines that hold workers, each as often as its entry says.
+    """
+    levels = np.zeros(5)
     total = 0
     for i in range(len(costs)):
         if fits[i] > 0:
@@ -637,46 +688,16 @@ class _Short(NamedTuple):
 
 
 @_compiled
-def _gathered(memo: _Memo, machines: Ints, servers: bool) -> tuple[Floats, Floats, Ints, Ints]:
-    """Return A and B of machines, the workers that fit and what a server takes: faster than by indexing with arrays.
-
-    What is of servers is left empty unless there are any.
-    """
-    n = len(machines)
-    a, b = np.empty(n), np.empty(n)
-    fits, losses = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    for i in range(n):
-        a[i], fits[i] = memo.worker_cost[machines[i]], memo.fits[machines[i]]
-    if servers:
-        for i in range(n):
-            b[i], losses[i] = memo.server_cost[machines[i]], memo.losses[machines[i]]
-    return a, b, fits, losses
-
-
-@_compiled
-def _short(useful: _Useful, ask: Ask, memo: _Memo, worths: Floats, workers_first: bool) -> _Short:
-    """Leave out what is too dear for any of some sweeps to get to."""
-    a, b, fits, losses = _gathered(memo, useful.machines, ask.most_servers > 0)
-    found: _Short = _short_of(useful.machines, a, b, fits, losses, ask, worths, workers_first)
-    return found
-
-
-@_compiled
-def _short_of(
-    machines: Ints, a: Floats, b: Floats, fits: Ints, losses: Ints, ask: Ask, worths: Floats, workers_first: bool
-) -> _Short:
+def _short(useful: _Useful, ask: Ask, worths: Floats, workers_first: bool) -> _Short:
     """Leave out what is too dear for any of some sweeps to get to.
 
     A sweep fills workers by A, so that the cheapest machines suffice which hold all workers, those that servers might
     take the place of included. Of servers it gets to no more machines than there are servers: those with the least
     keys, besides those that are full of workers. Machines that are left out would come after these in every order.
     """
+    machines, a, b, fits, losses = useful.machines, useful.worker_cost, useful.server_cost, useful.fits, useful.losses
     most_workers, most_servers = ask.most_workers, ask.most_servers
-    taken = 0.0
-    for r in range(len(ask.worker)):
-        if ask.worker[r] > 0.0 and most_servers > 0:
-            taken = max(taken, np.ceil(ask.server[r] / ask.worker[r]))
-    needed = most_workers + int(min(taken, most_workers)) * most_servers
+    needed = _needed(ask)
     if len(machines) <= _FEW or fits.sum() <= needed:
         return _Short(machines, np.inf)
     first = _cheapest(a, fits, needed, most_workers + most_servers)
@@ -706,18 +727,148 @@ def _short_of(
 
 
 @_compiled
-def _short_for_all(useful: _Useful, ask: Ask, memo: _Memo) -> tuple[_Short, Floats]:
-    """Return the machines that all sweeps get to, and the worths of the server-first ones."""
-    a, b, fits, losses = _gathered(memo, useful.machines, ask.most_servers > 0)
+def _needed(ask: Ask) -> int:
+    """Return how many places of workers are enough for all workers and for what servers take."""
+    taken = 0.0
+    for r in range(len(ask.worker)):
+        if ask.worker[r] > 0.0 and ask.most_servers > 0:
+            taken = max(taken, np.ceil(ask.server[r] / ask.worker[r]))
+    return ask.most_workers + int(min(taken, ask.most_workers)) * ask.most_servers
+
+
+@_compiled
+def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, likely: Floats) -> tuple[_Short, Floats]:
+    """Return the machines of a domain of a level that all sweeps get to, and the worths of the server-first ones.
+
+    ``useful`` has them by their index, what is returned is in the order of ties. ``likely`` is as in ``_Memo``.
+    """
+    a, fits = useful.worker_cost, useful.fits
+    most = ask.most_workers + ask.most_servers
+    total, holding = 0, 0
+    for i in range(len(a)):
+        total += fits[i]
+        holding += (fits[i] > 0) | (useful.losses[i] >= 0)
     worths = np.empty(0)
-    if ask.most_servers > 0:
-        worths = _worths(a, fits, useful.weights)
-    return _short_of(useful.machines, a, b, fits, losses, ask, worths, True), worths
+    if holding <= _FEW:
+        if ask.most_servers > 0:
+            worths = _worths_of_few(a, fits, useful.weights)
+    else:
+        if level <= _LEVELS_AT_ONCE and total > _needed(ask):
+            found, worths = _short_at_once(useful, ask, likely)
+            if len(found.machines) > 0:
+                if level < 2:
+                    return found, worths
+                turns = _turns(view.domains[1], useful, most)
+                return _Short(_in_turn(view.domains[1], found.machines, turns), found.cutoff), worths
+        elif ask.most_servers > 0:
+            first = _cheapest(a, fits, _needed(ask), most)
+            worths = _worths(a[first], fits[first], ask)
+    found = _short(_part(view, level, useful, 0, len(a), most), ask, worths, True)
+    return found, worths
+
+
+@_compiled
+def _short_at_once(useful: _Useful, ask: Ask, likely: Floats) -> tuple[_Short, Floats]:
+    """Do as ``_short`` does for all sweeps, whatever the order of ties, and leave in a few more; also return the worths.
+
+    All that is needed are costs up to which there are enough machines; those of the slot before nearly always do, and
+    are written over. None are returned where ties make it more than is worth it.
+    """
+    machines, a, b, fits, losses = useful.machines, useful.worker_cost, useful.server_cost, useful.fits, useful.losses
+    most_workers, most_servers = ask.most_workers, ask.most_servers
+    n = len(machines)
+    likely[0] = _enough(a, fits, _needed(ask), most_workers + most_servers, likely[0])
+    cutoff = likely[0]
+    marks, some = np.empty(n, dtype=np.bool_), np.empty(n + 1, dtype=np.int64)
+    held = 0
+    for i in range(n):
+        marks[i] = (a[i] <= cutoff) & (fits[i] > 0)
+        some[held] = i
+        held += marks[i]
+    worths = np.empty(0)
+    wanted = most_workers + most_servers
+    if most_servers > 0:
+        some = some[:held]
+        some = some[_order(a[some])]
+        worths = _worths(a[some], fits[some], ask)
+        # Machines that workers fill, whichever of equal ones come first: all others cost more.
+        last = worths[min(1, len(worths) - 1)]
+        full = 0
+        for i in some:
+            full += a[i] <= last
+        keys, holds = np.empty(n), np.empty(n, dtype=np.int64)
+        for i in range(n):
+            holds[i] = losses[i] >= 0
+        # Where places are worth no more than the dearest of those machines, only these can be passed over.
+        up_to = _enough(b, holds, most_servers + full, most_servers + full, likely[1])
+        likely[1] = up_to
+        for i in range(n):
+            marks[i] |= (b[i] <= up_to) & (holds[i] > 0)
+        x = worths[-1]
+        for i in range(n):
+            worth = x - a[i]
+            keys[i] = b[i] + (worth if worth > 0.0 else 0.0) * losses[i]
+        up_to = _enough(keys, holds, most_servers, most_servers, likely[2])
+        likely[2] = up_to
+        for i in range(n):
+            marks[i] |= (keys[i] <= up_to) & (holds[i] > 0)
+        wanted += full + most_servers
+    chosen = np.flatnonzero(marks)
+    if len(chosen) > 2 * wanted + _FEW:
+        return _Short(machines[:0], cutoff), worths
+    return _Short(machines[chosen], cutoff), worths
+
+
+@_compiled
+def _enough(costs: Floats, amounts: Ints, wanted: int, machines: int, likely: float) -> float:
+    """Return a cost up to which entries hold so much, or so many of them hold any, and not much more; ``likely`` if so.
+
+    It is +inf if all are not enough.
+    """
+    most, most_machines = _loosely(wanted), _loosely(machines)
+    low, high = 0.0, np.inf
+    at = likely
+    for _ in range(_STEPS if likely < np.inf else 0):
+        held, holding = 0, 0
+        for i in range(len(costs)):
+            here = amounts[i] if costs[i] <= at else 0
+            held += here
+            holding += here > 0
+        if held < wanted and holding < machines:
+            low = at
+        elif held > most and holding > most_machines:
+            high = at
+        else:
+            return at
+        if high == np.inf:
+            at *= _STEP
+        elif low == 0.0:
+            at /= _STEP
+        else:
+            at = np.sqrt(low) * np.sqrt(high)
+    some = np.empty(len(costs))
+    some_amounts = np.empty(len(costs), dtype=np.int64)
+    count, total = 0, 0
+    for i in range(len(costs)):
+        if amounts[i] > 0:
+            some[count], some_amounts[count] = costs[i], amounts[i]
+            total += amounts[i]
+            count += 1
+    if total < wanted and count < machines:
+        return np.inf
+    first = _cheapest(some[:count], some_amounts[:count], (wanted + most) // 2, (machines + most_machines) // 2)
+    return float(some[first[-1]])
+
+
+@_compiled
+def _loosely(count: int) -> int:
+    """Return a number that is not much more: so many are no reason to look for fewer."""
+    return count + int(_LOOSELY * np.sqrt(count)) + _LOOSELY
 
 
 @_compiled
 def _inside(
-    view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints, listed: _Listed, cutoff: float, costs: Floats
+    view: LedgerView, slot: int, ask: Ask, useful: _Useful, listed: _Listed, cutoff: float, costs: Floats
 ) -> Ints:
     """Write the cost of the cheapest single machine of each configuration, closed form; return which one it is.
 
@@ -726,14 +877,12 @@ def _inside(
     row = slot % view.used.shape[0]
     where = np.full(len(costs), -1)
     costs[:] = np.inf
-    if len(machines) == 0:
-        return where
+    machines, worker_cost, server_cost, fits = useful.machines, useful.worker_cost, useful.server_cost, useful.fits
     most = 0
     cheapest = np.inf
-    for machine in machines:
-        most = max(most, memo.fits[machine])
-        cheapest = min(cheapest, memo.server_cost[machine])
-    worker_cost, server_cost, fits = memo.worker_cost, memo.server_cost, memo.fits
+    for i in range(len(machines)):
+        most = max(most, fits[i])
+        cheapest = min(cheapest, server_cost[i])
     free, worker, server = np.empty(len(ask.worker)), ask.worker, ask.server
     # So many, or more, of both fit on no machine.
     too_many, beside_these = most + 1, 0
@@ -755,10 +904,11 @@ def _inside(
                 where[k] = listed.machines[i]
         if cutoff * workers + cheapest * servers > costs[k]:
             continue
-        for machine in machines if cutoff < np.inf else machines[:0]:
-            if fits[machine] < workers:
+        for i in range(len(machines) if cutoff < np.inf else 0):
+            if fits[i] < workers:
                 continue
-            cost = worker_cost[machine] * workers + server_cost[machine] * servers
+            machine = machines[i]
+            cost = worker_cost[i] * workers + server_cost[i] * servers
             if cost < costs[k] or (cost == costs[k] and machine < where[k]):
                 for r in range(len(free)):
                     free[r] = view.capacity[machine, r] - view.used[row, machine, r]
@@ -888,7 +1038,15 @@ def _servers_first(
     by_a, worker_cost, server_cost = listed.by_a, listed.worker_cost, listed.server_cost
     free, alone, worker, server = listed.free, listed.alone, ask.worker, ask.server
     keys = np.empty(n)
-    heap = _first_servers(worker_cost, server_cost, listed.losses, x, keys, ask.most_servers, by_a[:0])
+    # Those with the least B are good guesses.
+    guess = np.empty(min(n, ask.most_servers), dtype=np.int64)
+    count = 0
+    for i in listed.by_b:
+        if count == len(guess):
+            break
+        guess[count] = i
+        count += listed.losses[i] >= 0
+    heap = _first_servers(worker_cost, server_cost, listed.losses, x, keys, ask.most_servers, guess[:count])
     after = np.empty(n, dtype=np.int64)
     for i in heap:
         after[i] = listed.fits[i] - listed.losses[i]
@@ -1161,6 +1319,7 @@ def _beyond(ask: Ask, costs: Floats, floor: Floats, limits: Floats) -> int:
 def _across(
     view: LedgerView,
     slot: int,
+    level: int,
     ask: Ask,
     memo: _Memo,
     useful: _Useful,
@@ -1189,7 +1348,7 @@ def _across(
     if beyond == 0:
         return
     if len(worths) == 0:
-        worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
+        worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
     ranks = _ranks(listed.by_a)
     servers_at = np.empty(len(listed.machines), dtype=np.int64)
     for x in worths:
@@ -1198,8 +1357,12 @@ def _across(
         beyond = _beyond(ask, costs, floor, limits)
     wanted = (costs == np.inf) & (floor < limits)
     if wanted.any():
-        complete = len(listed.machines) == len(useful.machines)
-        _pack(listed if complete else _listed(view, slot, ask, memo, useful.machines), ask, costs, better, wanted, -1)
+        whole = listed
+        if len(listed.machines) < len(useful.machines):
+            # Some of them may hold nothing.
+            part = _part(view, level, useful, 0, len(useful.machines), ask.most_workers + ask.most_servers)
+            whole = _listed(view, slot, ask, memo, part.machines)
+        _pack(whole, ask, costs, better, wanted, -1)
 
 
 @_compiled
@@ -1267,41 +1430,92 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
 
 
 @_compiled
-def _by_room(domain: Ints, machines: Ints, weights: Ints, memo: _Memo, most: int) -> _Useful:
-    """Return machines by their domain, those with the most room first; they come by rising domain."""
-    count = len(machines)
-    begins, room = np.empty(count + 1, dtype=np.int64), np.empty(count, dtype=np.int64)
-    domains, last = 0, -1
-    for i in range(count):
+def _turns(domain: Ints, useful: _Useful, most: int) -> Ints:
+    """Return the domains in which there are machines, which come by rising domain, those with the most room first.
+
+    Room counts in workers up to ``most``: more than the job can use is no better.
+    """
+    machines, fits = useful.machines, useful.fits
+    found, room = np.empty(len(machines), dtype=np.int64), np.empty(len(machines))
+    count, last = 0, -1
+    for i in range(len(machines)):
         if domain[machines[i]] != last:
             last = domain[machines[i]]
-            begins[domains], room[domains] = i, 0
-            domains += 1
-        # Not to overflow, and more room than the job can use is no better.
-        room[domains - 1] = min(room[domains - 1] + memo.fits[machines[i]], most)
-    begins[domains] = count
-    in_turn, weights_in_turn = np.empty_like(machines), np.empty_like(weights)
-    at = 0
-    for turn in np.argsort(-room[:domains], kind="mergesort"):
-        for i in range(begins[turn], begins[turn + 1]):
-            in_turn[at], weights_in_turn[at] = machines[i], weights[i]
-            at += 1
-    return _Useful(in_turn, weights_in_turn)
+            found[count], room[count] = last, most
+            count += 1
+        # What is missing; not to overflow.
+        room[count - 1] = max(room[count - 1] - fits[i], 0)
+    turns: Ints = found[:count][_order(room[:count])]
+    return turns
 
 
 @_compiled
-def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int, end: int, most: int) -> _Useful:
+def _in_turn(domain: Ints, machines: Ints, turns: Ints) -> Ints:
+    """Return machines, which come by rising domain, in the order of their domains in ``turns``."""
+    begins = np.zeros(turns.max() + 2, dtype=np.int64)
+    for machine in machines:
+        begins[domain[machine] + 1] += 1
+    for i in range(1, len(begins)):
+        begins[i] += begins[i - 1]
+    in_turn = np.empty_like(machines)
+    at = 0
+    for turn in turns:
+        for i in range(begins[turn], begins[turn + 1]):
+            in_turn[at] = machines[i]
+            at += 1
+    return in_turn
+
+
+@_compiled
+def _entries(useful: _Useful, order: Ints) -> _Useful:
+    """Return entries in some order."""
+    return _Useful(
+        useful.machines[order],
+        useful.weights[order],
+        useful.worker_cost[order],
+        useful.server_cost[order],
+        useful.fits[order],
+        useful.alone[order],
+        useful.losses[order],
+    )
+
+
+@_compiled
+def _holding(useful: _Useful, begin: int, end: int) -> Ints:
+    """Return the machines of some entries that can hold anything of a job."""
+    machines = np.empty(end - begin + 1, dtype=np.int64)
+    count = 0
+    for i in range(begin, end):
+        machines[count] = useful.machines[i]
+        count += (useful.fits[i] > 0) | (useful.losses[i] >= 0)
+    return machines[:count]
+
+
+@_compiled
+def _slice(useful: _Useful, begin: int, end: int) -> _Useful:
+    """Return some entries in a row."""
+    return _Useful(
+        useful.machines[begin:end],
+        useful.weights[begin:end],
+        useful.worker_cost[begin:end],
+        useful.server_cost[begin:end],
+        useful.fits[begin:end],
+        useful.alone[begin:end],
+        useful.losses[begin:end],
+    )
+
+
+@_compiled
+def _part(view: LedgerView, level: int, useful: _Useful, begin: int, end: int, most: int) -> _Useful:
     """Return the machines of one domain, in the order in which equals are taken.
 
     Domains within it come one after another, those with the most room first, in workers, of which no more than ``most``
     count: what costs the same everywhere is then put into as few of them as can be.
     """
-    machines, weights = useful.machines[begin:end], useful.weights[begin:end]
+    part = _slice(useful, begin, end)
     if begin == end or level == 1:
-        return _Useful(machines, weights)
-    if level == 2:
-        found: _Useful = _by_room(view.domains[1], machines, weights, memo, most)
-        return found
+        return part
+    machines = part.machines
     order = np.arange(end - begin)
     for inner in range(1, level):
         domain = view.domains[inner][machines]
@@ -1309,7 +1523,7 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
         room = np.zeros(domain[-1] - start + 1, dtype=np.int64)
         for i in range(end - begin):
             # More room than the job can use is no better.
-            room[domain[i] - start] = min(room[domain[i] - start] + memo.fits[machines[i]], most)
+            room[domain[i] - start] = min(room[domain[i] - start] + part.fits[i], most)
         # By room, then by domain; within each as they are.
         sizes = np.bincount(domain - start, minlength=len(room))
         at = np.empty(len(room), dtype=np.int64)
@@ -1320,7 +1534,7 @@ def _part(view: LedgerView, level: int, useful: _Useful, memo: _Memo, begin: int
             placed[at[domain[entry] - start]] = entry
             at[domain[entry] - start] += 1
         order = placed
-    return _Useful(machines[order], weights[order])
+    return _entries(part, order)
 
 
 @_compiled
@@ -1681,23 +1895,23 @@ def _costs_at(
             limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
         if not _may_pay(domains, i, workers, servers, at_a, at_b, limits, floor):
             continue
-        listed = _listed(view, slot, ask, memo, machines[begin:end])
+        listed = _listed(view, slot, ask, memo, _holding(useful, begin, end))
         if not _domain_floor(listed, ask, limits, floor) or not _has_enough(listed, ask, limits, floor):
             continue
         if not _joint_floor(listed, ask, limits, floor):
             continue
         if exact:
-            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
+            part = _part(view, level, useful, begin, end, ask.most_workers + ask.most_servers)
             _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
-        elif level == 1 and end - begin <= _FEW:
+        elif level == 1 and len(listed.machines) <= _FEW:
             # None is left out, and none comes before another.
-            part = _Useful(machines[begin:end], useful.weights[begin:end])
-            _across(view, slot, ask, memo, part, listed, none, floor, limits, here, better)
+            part = _slice(useful, begin, end)
+            _across(view, slot, level, ask, memo, part, listed, none, floor, limits, here, better)
         else:
-            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
-            short, within = _short_for_all(part, ask, memo)
+            part = _slice(useful, begin, end)
+            short, within = _short_for_all(view, level, part, ask, np.full(3, np.inf))
             listed = _listed(view, slot, ask, memo, short.machines)
-            _across(view, slot, ask, memo, part, listed, within, floor, limits, here, better)
+            _across(view, slot, level, ask, memo, part, listed, within, floor, limits, here, better)
         for k in range(len(costs)):
             # Of equal domains the first.
             if floor[k] < limits[k] and (here[k] < costs[k] or (here[k] == costs[k] and domain < where[k])):
@@ -1810,10 +2024,9 @@ def _costs(
     """
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
     top = len(ask.samples) - 1
-    all_in_turn = _part(view, top, useful, memo, 0, len(useful.machines), ask.most_workers + ask.most_servers)
-    short, worths = _short_for_all(all_in_turn, ask, memo)
+    short, worths = _short_for_all(view, top, useful, ask, memo.likely)
     listed = _listed(view, slot, ask, memo, short.machines)
-    where[0] = _inside(view, slot, ask, memo, useful.machines, listed, short.cutoff, costs[0])
+    where[0] = _inside(view, slot, ask, useful, listed, short.cutoff, costs[0])
     near: Ints = short.machines
     costs[1:] = np.inf
     costs[top] = np.inf
@@ -1821,13 +2034,14 @@ def _costs(
     if ask.useful[top]:
         if exact:
             near = near[:0]
-            _across_exactly(_listed(view, slot, ask, memo, all_in_turn.machines), ask, costs[top])
+            part = _part(view, top, useful, 0, len(useful.machines), ask.most_workers + ask.most_servers)
+            _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, costs[top])
         else:
             floor = np.zeros(len(ask.workers))
             _ceilings(ask, costs, ceiling, ceilings)
             # Of the machines with the least A and B, as many as any configuration needs are listed.
             if ceiling.high == np.inf or _domain_floor(listed, ask, ceilings[top], floor):
-                _across(view, slot, ask, memo, all_in_turn, listed, worths, floor, ceilings[top], costs[top], better)
+                _across(view, slot, top, ask, memo, useful, listed, worths, floor, ceilings[top], costs[top], better)
     _ceilings(ask, costs, ceiling, ceilings)
     limits = np.full(ask.samples.shape, np.inf)
     if not all_of_them:
@@ -1839,7 +2053,7 @@ def _costs(
             if level == top:
                 least = min(least, costs[top, k])
     if len(worths) == 0 and top > 1:
-        worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
+        worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
     for level in range(1, top):
         limits[level] = np.minimum(limits[level], costs[level - 1])
         lower = np.minimum(limits[level], ceilings[level])
@@ -2065,37 +2279,38 @@ def _place(
     group, at = _group(ask, k)
     costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
     if level == 0:
-        short = _short(useful, group, memo, np.empty(0), True)
+        short = _short(useful, group, np.empty(0), True)
         listed = _listed(view, slot, group, memo, short.machines)
-        where = _inside(view, slot, group, memo, useful.machines, listed, short.cutoff, costs)
+        where = _inside(view, slot, group, useful, listed, short.cutoff, costs)
         return where[at : at + 1], ask.workers[k : k + 1], ask.servers[k : k + 1]
     begin, end = 0, len(useful.machines)
     if level < top:
         if np.isnan(way):
             lower = np.full(len(costs), np.inf)
-            worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
+            worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
             domains = _costs_at(view, slot, level, group, memo, useful, exact, worths, lower, costs)
             begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
             end = _end(view, level, useful.machines, begin)
         # Which sweep won there is to be found out.
         way = np.nan
-    useful = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
+    in_turn = _part(view, level, useful, begin, end, ask.most_workers + ask.most_servers)
     if exact:
-        part = _listed(view, slot, ask, memo, useful.machines)
+        part = _listed(view, slot, ask, memo, in_turn.machines)
         workers_at, servers_at = _place_exactly(part, one(ask, k))
     else:
         if np.isnan(way):
-            short, worths = _short_for_all(useful, group, memo)
+            useful = _slice(useful, begin, end)
+            short, worths = _short_for_all(view, level, useful, group, np.full(3, np.inf))
             part = _listed(view, slot, group, memo, short.machines)
             anything, unlimited = np.zeros(len(costs)), np.full(len(costs), np.inf)
-            _across(view, slot, group, memo, useful, part, worths, anything, unlimited, costs, better)
+            _across(view, slot, level, group, memo, useful, part, worths, anything, unlimited, costs, better)
             way = better[at]
         elif way != _PACKED:
             worths = np.full(1 if way >= 0.0 else 0, way)
-            short = _short(useful, group, memo, worths, way < 0.0)
+            short = _short(in_turn, group, worths, way < 0.0)
             part = _listed(view, slot, group, memo, short.machines)
         if way == _PACKED:
-            part = _listed(view, slot, group, memo, useful.machines)
+            part = _listed(view, slot, group, memo, in_turn.machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
     placed: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
     return placed
