@@ -17,17 +17,16 @@ from slotwise.optim.slot import (
     _domain_floor,
     _domains,
     _has_enough,
-    _joint_floor,
     _listed,
     _may_pay,
     _Memo,
     _memo,
     _part,
+    _shares,
+    _shares_floor,
     _short_for_all,
-    _three,
     _Useful,
     _useful,
-    _worths,
     curve,
     sweep_costs,
     sweep_curves,
@@ -83,25 +82,27 @@ def bounds(case: SlotCase, level: int, limits: Floats, rng: np.random.Generator)
     memo, useful = known(case)
     if len(useful.machines) == 0:
         return []
-    worths = _worths(memo.worker_cost[useful.machines], memo.fits[useful.machines], useful.weights)
-    at_a = _three(worths)
-    at_b = at_a * float(rng.choice([0.0, 0.3, 1.0, 4.0]))
-    domains = _domains(view, level, useful, memo, at_a, at_b)
+    domains, shares = _domains(view, level, useful, memo), _shares(ask)
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
+    # Any are valid; those of one domain go on to the next.
+    pairs = np.zeros((2, 2))
+    if rng.random() < 0.5:
+        pairs[:] = memo.worker_cost[rng.choice(useful.machines, 2)][:, None] * rng.choice([0.0, 0.3, 1.0, 4.0], (2, 2))
     found = []
     for i in range(len(domains.begins)):
         part = slice(int(domains.begins[i]), int(domains.ends[i]))
         floor = np.full(len(limits), np.inf)
         steps: list[Floats] = []
-        if _may_pay(domains, i, workers, servers, at_a, at_b, limits, floor):
+        if _may_pay(domains, i, workers, servers, limits, floor):
             steps.append(floor.copy())
             machines = useful.machines[part]
             listed = _listed(view, 0, ask, memo, machines)
             for at in range(3):
                 if at == 0:
-                    hopeful = _has_enough(listed, ask, limits, floor)
+                    given = shares, memo, machines, domains.least_b[i], pairs, workers, servers
+                    hopeful = _shares_floor(view.used[0], view.capacity, *given, limits, floor)
                 else:
-                    hopeful = (_domain_floor, _joint_floor)[at - 1](listed, ask, limits, floor)
+                    hopeful = (_domain_floor, _has_enough)[at - 1](listed, ask, limits, floor)
                 assert hopeful == bool((floor < limits).any())
                 steps.append(floor.copy())
         found.append((part, steps))

@@ -288,8 +288,8 @@ class _Memo(NamedTuple):
     losses: Ints
     """As in ``_Listed``, (M,) each."""
     likely: Floats
-    """(3,) costs up to which machines were worth a look a slot ago: A for workers, B for servers, and the key of a first
-    server where a place is worth more than any; +inf where that is not known."""
+    """(3,) costs up to which machines were worth a look a slot ago: A for workers, B for servers, and the key of a
+    first server where a place is worth more than any; +inf where that is not known."""
     all_machines: Ints
     each_once: Ints
     """(M,) all machines, and 1 for each."""
@@ -769,7 +769,7 @@ def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, like
 
 @_compiled
 def _short_at_once(useful: _Useful, ask: Ask, likely: Floats) -> tuple[_Short, Floats]:
-    """Do as ``_short`` does for all sweeps, whatever the order of ties, and leave in a few more; also return the worths.
+    """Do as ``_short`` does for all sweeps, whatever the order of ties, and leave in a few more; and find the worths.
 
     All that is needed are costs up to which there are enough machines; those of the slot before nearly always do, and
     are written over. None are returned where ties make it more than is worth it.
@@ -1559,104 +1559,51 @@ class _Domains(NamedTuple):
     """A of the cheapest machine that holds a worker; a number beyond all others if none does."""
     least_b: Floats
     """B of the cheapest machine that holds a server, likewise."""
-    saved: Floats
-    """(n, 3) what workers in all their places save on an A at each of the quartiles."""
-    saved_by_servers: Floats
-    """(n, 3) what servers save on a B at each of three levels."""
 
 
 @_compiled
-def _domains(view: LedgerView, level: int, useful: _Useful, memo: _Memo, at_a: Floats, at_b: Floats) -> _Domains:
-    """Find the domains of a level; ``at_a`` and ``at_b`` are three costs each, of a worker and of a server."""
+def _domains(view: LedgerView, level: int, useful: _Useful, memo: _Memo) -> _Domains:
+    """Find the domains of a level."""
     machines, domain_of = useful.machines, view.domains[level]
-    fits, alone, worker_cost, server_cost = memo.fits, memo.alone, memo.worker_cost, memo.server_cost
+    fits, losses, worker_cost, server_cost = memo.fits, memo.losses, memo.worker_cost, memo.server_cost
     most = domain_of[machines[-1]] - domain_of[machines[0]] + 1 if len(machines) > 0 else 0
-    begins, ends, room = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    least_a, least_b = np.empty(most), np.empty(most)
-    saved, saved_by_servers = np.zeros((most, 3)), np.zeros((most, 3))
-    a0, a1, a2, b0, b1, b2 = at_a[0], at_a[1], at_a[2], at_b[0], at_b[1], at_b[2]
+    counts, costs = np.empty((3, most), dtype=np.int64), np.empty((2, most))
+    begins, ends, room, least_a, least_b = counts[0], counts[1], counts[2], costs[0], costs[1]
     count = 0
     begin = 0
     while begin < len(machines):
         domain = domain_of[machines[begin]]
         least, least_server, held = _NEVER, _NEVER, 0
-        s0, s1, s2, t0, t1, t2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         end = begin
-        while end < len(machines) and domain_of[machines[end]] == domain:
+        while end < len(machines):
             machine = machines[end]
-            holds, holds_servers = fits[machine], alone[machine]
-            if holds > 0:
-                a = worker_cost[machine]
-                least = min(least, a)
-                held += holds
-                s0, s1, s2 = (
-                    s0 + max(0.0, a0 - a) * holds,
-                    s1 + max(0.0, a1 - a) * holds,
-                    s2 + max(0.0, a2 - a) * holds,
-                )
-            if holds_servers > 0:
-                b = server_cost[machine]
-                least_server = min(least_server, b)
-                t0, t1, t2 = (
-                    t0 + max(0.0, b0 - b) * holds_servers,
-                    t1 + max(0.0, b1 - b) * holds_servers,
-                    t2 + max(0.0, b2 - b) * holds_servers,
-                )
+            if domain_of[machine] != domain:
+                break
+            held += fits[machine]
+            least = min(least, worker_cost[machine] if fits[machine] > 0 else _NEVER)
+            least_server = min(least_server, server_cost[machine] if losses[machine] >= 0 else _NEVER)
             end += 1
         if end > begin + 1 or useful.weights[begin] > 1:
             begins[count], ends[count], room[count] = begin, end, held
             least_a[count], least_b[count] = least, least_server
-            saved[count, 0], saved[count, 1], saved[count, 2] = s0, s1, s2
-            saved_by_servers[count, 0], saved_by_servers[count, 1], saved_by_servers[count, 2] = t0, t1, t2
             count += 1
         begin = end
-    return _Domains(
-        begins[:count],
-        ends[:count],
-        room[:count],
-        least_a[:count],
-        least_b[:count],
-        saved[:count],
-        saved_by_servers[:count],
-    )
+    return _Domains(begins[:count], ends[:count], room[:count], least_a[:count], least_b[:count])
 
 
 @_compiled
-def _may_pay(
-    domains: _Domains,
-    i: int,
-    workers: Floats,
-    servers: Floats,
-    at_a: Floats,
-    at_b: Floats,
-    limits: Floats,
-    floor: Floats,
-) -> bool:
+def _may_pay(domains: _Domains, i: int, workers: Floats, servers: Floats, limits: Floats, floor: Floats) -> bool:
     """Write what each configuration costs at least in a domain; return whether any costs less than its limit.
 
-    Workers cost no less than on the cheapest machine; and no less than any A each, without what they save on it where
-    machines are cheaper. Likewise servers.
+    Workers cost no less than on the cheapest machine, and likewise servers.
     """
     a, b, room = domains.least_a[i], domains.least_b[i], domains.room[i]
     found = 0
     # Without a way out: several at a time are faster.
     for k in range(len(limits)):
-        found += (a * workers[k] + b * servers[k] < limits[k]) & (workers[k] <= room)
-    if found == 0:
-        return False
-    a0, a1, a2, b0, b1, b2 = at_a[0], at_a[1], at_a[2], at_b[0], at_b[1], at_b[2]
-    saved, saved_by_servers = domains.saved, domains.saved_by_servers
-    s0, s1, s2 = saved[i, 0], saved[i, 1], saved[i, 2]
-    t0, t1, t2 = saved_by_servers[i, 0], saved_by_servers[i, 1], saved_by_servers[i, 2]
-    found = 0
-    for k in range(len(limits)):
-        w, s = workers[k], servers[k]
-        cost = max(a * w, a0 * w - s0, a1 * w - s1, a2 * w - s2) + max(b * s, b0 * s - t0, b1 * s - t1, b2 * s - t2)
-        # No number in there is larger than this one, nor is what rounding makes of it.
-        cost -= _EQUAL * (cost + a2 * w + b2 * s + s2 + t2)
-        cost = cost if w <= room else np.inf
-        floor[k] = cost
-        found += cost < limits[k]
+        cost = a * workers[k] + b * servers[k]
+        found += (cost < limits[k]) & (workers[k] <= room)
+        floor[k] = cost * (1.0 - _EQUAL) if workers[k] <= room else np.inf
     return found > 0
 
 
@@ -1715,142 +1662,135 @@ def _domain_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> b
     return found
 
 
-class _Corners(NamedTuple):
-    """What machines hold of both: the most servers beside so many workers, where fewer workers leave room for more.
+class _Shares(NamedTuple):
+    """Resources that both workers and servers take of, and how many of each alone a grain is enough for."""
 
-    Those of a machine come one after another, by rising servers.
+    resources: Ints
+    workers: Floats
+    servers: Floats
+
+
+@_compiled
+def _shares(ask: Ask) -> _Shares:
+    shared = np.flatnonzero((ask.worker > 0.0) & (ask.server > 0.0))
+    return _Shares(shared, 1.0 / ask.worker[shared], 1.0 / ask.server[shared])
+
+
+@_compiled
+def _saved_at_most(
+    used: Floats, capacity: Floats, shares: _Shares, memo: _Memo, machines: Ints, at_a: float, at_b: float
+) -> float:
+    """Return no less than what machines save if workers are worth ``at_a`` and servers ``at_b``, less what they cost.
+
+    A machine saves no more than with all workers and all servers that it holds of either alone, and no more than its
+    free amount of any resource does where it saves most.
     """
-
-    ends: Ints
-    """(n,) where those of each machine end."""
-    workers: Ints
-    servers: Ints
-
-
-@_compiled
-def _corners(listed: _Listed, ask: Ask, most_servers: int) -> _Corners:
-    """Find what machines hold of both, up to so many servers on each."""
-    n = len(listed.machines)
-    ends = np.empty(n, dtype=np.int64)
-    room = 0
-    for i in range(n):
-        room += min(listed.alone[i], most_servers) + 1
-    workers, servers = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    count = 0
-    for i in range(n):
-        begin, most = count, min(listed.alone[i], most_servers)
-        for s in range(min(listed.beside[i], most), most + 1):
-            beside = (
-                listed.fits[i]
-                if s <= listed.beside[i]
-                else _fit_beside(listed.free[i], ask.server, s, ask.worker, listed.fits[i])
-            )
-            if count > begin and workers[count - 1] == beside:
-                count -= 1
-            workers[count], servers[count] = beside, s
-            count += 1
-            if beside == 0:
-                # As many servers as there is room for.
-                servers[count - 1] = most
-                break
-        ends[i] = count
-    return _Corners(ends, workers, servers)
-
-
-@_compiled
-def _saved(listed: _Listed, corners: _Corners, at_a: float, at_b: float, free_of_charge: bool) -> float:
-    """Return the most that machines save if workers are worth ``at_a`` and servers ``at_b``, less what they cost."""
+    worker_cost, server_cost, fits, alone = memo.worker_cost, memo.server_cost, memo.fits, memo.alone
+    resources, by_worker, by_server = shares.resources, shares.workers, shares.servers
     total = 0.0
-    begin = 0
-    for i in range(len(corners.ends)):
-        end = corners.ends[i]
-        worker, server = at_a, at_b
-        if not free_of_charge:
-            worker, server = max(0.0, at_a - listed.worker_cost[i]), at_b - listed.server_cost[i]
-        if worker > 0.0 or server > 0.0:
-            # Also without servers.
-            best = worker * listed.fits[i]
-            for j in range(begin, end):
-                best = max(best, worker * corners.workers[j] + server * corners.servers[j])
-            total += best
-        begin = end
-    return total
+    for machine in machines:
+        a, b = at_a - worker_cost[machine], at_b - server_cost[machine]
+        if a > 0.0:
+            saved = a * fits[machine]
+            if b > 0.0:
+                saved += b * alone[machine]
+                for i in range(len(resources)):
+                    free = capacity[machine, resources[i]] - used[machine, resources[i]]
+                    saved = min(saved, free * max(a * by_worker[i], b * by_server[i]))
+            total += saved
+        elif b > 0.0:
+            total += b * alone[machine]
+    return total * (1.0 + _EQUAL)
 
 
 @_compiled
-def _joint_floor(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
-    """Raise what each configuration costs at least, its workers and servers in each other's way.
+def _raised(
+    at_a: float, at_b: float, saved: float, workers: Floats, servers: Floats, limits: Floats, floor: Floats
+) -> tuple[int, int]:
+    """Raise floors to what workers and servers are paid less what is saved.
 
-    Were each worker paid with ``at_a`` and each server with ``at_b``, no placement would gain more than all machines
-    do that each hold what gains most: so it costs no less than it is paid less that. Tried are the A of each machine,
-    with the B of the same machine, and with what servers are worth that take the places of workers. Returned is whether
-    any configuration may cost less than its limit.
+    Return how many floors were raised that had been below their limits, and how many are now.
     """
-    count = 0
-    hopeful = np.empty(len(floor), dtype=np.int64)
+    at_a, at_b = at_a * (1.0 - _EQUAL), at_b * (1.0 - _EQUAL)
+    raised, left = 0, 0
+    # Without a way out: several at a time are faster.
     for k in range(len(floor)):
-        if floor[k] < limits[k]:
-            hopeful[count] = k
-            count += 1
-    if count == 0 or ask.most_servers == 0:
-        return count > 0
-    corners = _corners(listed, ask, ask.servers[hopeful[count - 1]])
-    lost, gained = 0, 0
-    cheapest = np.inf
-    begin = 0
-    for i in range(len(corners.ends)):
-        end = corners.ends[i]
-        lost += corners.workers[begin] - corners.workers[end - 1]
-        gained += corners.servers[end - 1] - corners.servers[begin]
-        if listed.alone[i] > 0:
-            cheapest = min(cheapest, listed.server_cost[i])
-        begin = end
+        cost, before, limit = at_a * workers[k] + at_b * servers[k] - saved, floor[k], limits[k]
+        raised += (cost > before) & (before < limit)
+        cost = cost if cost > before else before
+        floor[k] = cost
+        left += cost < limit
+    return raised, left
+
+
+@_compiled
+def _shares_floor(
+    used: Floats,
+    capacity: Floats,
+    shares: _Shares,
+    memo: _Memo,
+    machines: Ints,
+    least_b: float,
+    pairs: Floats,
+    workers: Floats,
+    servers: Floats,
+    limits: Floats,
+    floor: Floats,
+) -> bool:
+    """Raise what each configuration costs at least on some machines; return whether any may cost less than its limit.
+
+    Were each worker paid with ``at_a`` and each server with ``at_b``, no placement would save more than all machines
+    do that each hold what saves most: so it costs no less than it is paid less that. Tried are first ``pairs`` of both,
+    (2, 2), that did well elsewhere, and are written over by those that do well here; then the A of each machine, with
+    the B of the same machine, and with what servers are worth that take the places of workers. ``least_b`` is the least
+    B.
+    """
+    left = len(floor)
+    for at in range(len(pairs)):
+        if pairs[at, 0] > 0.0:
+            saved = _saved_at_most(used, capacity, shares, memo, machines, pairs[at, 0], pairs[at, 1])
+            _, left = _raised(pairs[at, 0], pairs[at, 1], saved, workers, servers, limits, floor)
+            if left == 0:
+                return False
+    costs = np.empty(len(machines))
+    room, room_for_servers = 0, 0
+    for i in range(len(machines)):
+        costs[i] = memo.worker_cost[machines[i]]
+        room += memo.fits[machines[i]]
+        room_for_servers += memo.alone[machines[i]]
     # Places of workers that a server takes, about.
-    places = lost / gained if gained > 0 else 0.0
-    most = _saved(listed, corners, 1.0, places, True) * (1.0 + _EQUAL)
-    left = 0
-    for at in range(count):
-        k = hopeful[at]
-        if (ask.workers[k] + places * ask.servers[k]) * (1.0 - _EQUAL) > most:
-            floor[k] = np.inf
-        else:
-            hopeful[left] = k
-            left += 1
-    count = left
-    placed = 0
+    places = room / room_for_servers if room_for_servers > 0 else 0.0
+    placed, least = 0, 0.0
     # Bounds rise up to where the last worker goes, and fall beyond.
     rising, risen = True, False
-    for i in listed.by_a:
-        placed += listed.fits[i]
-        if count == 0 or (risen and not rising):
+    for i in _order(costs):
+        if risen and not rising:
             break
-        if placed < ask.workers[hopeful[0]] or listed.fits[i] == 0:
+        machine = machines[i]
+        if memo.fits[machine] == 0:
             continue
-        at_a = listed.worker_cost[i]
+        placed += memo.fits[machine]
+        if rising:
+            least = np.inf
+            for k in range(len(floor)):
+                least = min(least, workers[k] if floor[k] < limits[k] else np.inf)
+        if placed < least:
+            continue
+        at_a = costs[i]
         rising = False
-        for at_b in (listed.server_cost[i], max(cheapest, places * at_a)):
-            saved = _saved(listed, corners, at_a, at_b, False) * (1.0 + _EQUAL)
-            left = 0
-            for at in range(count):
-                k = hopeful[at]
-                cost = (at_a * ask.workers[k] + at_b * ask.servers[k]) * (1.0 - _EQUAL) - saved
-                if cost > floor[k]:
-                    floor[k] = cost
-                    rising, risen = True, True
-                if floor[k] < limits[k]:
-                    hopeful[left] = k
-                    left += 1
-            count = left
-    return count > 0
-
-
-@_compiled
-def _three(worths: Floats) -> Floats:
-    """Return three of some worths of a worker, besides the first and the last one if there are as many."""
-    three = np.empty(3)
-    for i in range(3):
-        three[i] = worths[min(i + 1, max(0, len(worths) - 2))]
-    return three
+        for turn in range(2 if room_for_servers > 0 else 1):
+            at_b = memo.server_cost[machine] if turn == 0 else max(least_b, places * at_a)
+            saved = _saved_at_most(used, capacity, shares, memo, machines, at_a, at_b)
+            raised, still = _raised(at_a, at_b, saved, workers, servers, limits, floor)
+            rising = rising or raised > 0
+            if still < left:
+                pairs[1] = pairs[0]
+                pairs[0, 0], pairs[0, 1] = at_a, at_b
+                left = still
+            if left == 0:
+                return False
+        risen = risen or rising
+    return True
 
 
 @_compiled
@@ -1862,43 +1802,43 @@ def _costs_at(
     memo: _Memo,
     useful: _Useful,
     exact: bool,
-    worths: Floats,
     lower: Floats,
     costs: Floats,
 ) -> Ints:
     """Write the least cost of each configuration at a level between machine and cluster; return which domain has it.
 
     Only what costs less than ``lower`` is of use. Domains that cannot be cheaper for any configuration are not looked
-    at. ``worths`` are costs of a worker that are worth a look.
+    at.
     """
     costs[:] = np.inf
     where = np.full(len(costs), -1)
     machines = useful.machines
     if not ask.useful[level] or len(machines) == 0:
         return where
-    # Any will do; those of servers are better the more machines have prices in the same relation.
-    at_a = _three(worths)
-    some = machines[len(machines) // 2]
-    a, b = memo.worker_cost[some], memo.server_cost[some]
-    at_b = at_a * (b / a if a > 0.0 and b < _NEVER * a else 0.0)
-    domains = _domains(view, level, useful, memo, at_a, at_b)
+    domains = _domains(view, level, useful, memo)
     here, floor, better = np.empty(len(costs)), np.empty(len(costs)), np.empty(len(costs))
     limits = lower.copy()
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
-    none = np.empty(0)
+    none, pairs, shares = np.empty(0), np.zeros((2, 2)), _shares(ask)
+    used = view.used[slot % view.used.shape[0]]
+    found = False
     # Those first that are likely to be the cheapest.
     for i in _order(domains.least_a):
         begin, end = domains.begins[i], domains.ends[i]
         domain = view.domains[level][machines[begin]]
-        # As cheap as what was found is of use in a domain that comes before it.
-        for k in range(len(costs)):
-            limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
-        if not _may_pay(domains, i, workers, servers, at_a, at_b, limits, floor):
+        if found:
+            # As cheap as what was found is of use in a domain that comes before it.
+            for k in range(len(costs)):
+                limits[k] = min(lower[k], costs[k] if domain > where[k] else costs[k] * (1.0 + _EQUAL))
+        if not _may_pay(domains, i, workers, servers, limits, floor):
+            continue
+        part_of, least_b = machines[begin:end], domains.least_b[i]
+        if not _shares_floor(
+            used, view.capacity, shares, memo, part_of, least_b, pairs, workers, servers, limits, floor
+        ):
             continue
         listed = _listed(view, slot, ask, memo, _holding(useful, begin, end))
         if not _domain_floor(listed, ask, limits, floor) or not _has_enough(listed, ask, limits, floor):
-            continue
-        if not _joint_floor(listed, ask, limits, floor):
             continue
         if exact:
             part = _part(view, level, useful, begin, end, ask.most_workers + ask.most_servers)
@@ -1912,6 +1852,7 @@ def _costs_at(
             short, within = _short_for_all(view, level, part, ask, np.full(3, np.inf))
             listed = _listed(view, slot, ask, memo, short.machines)
             _across(view, slot, level, ask, memo, part, listed, within, floor, limits, here, better)
+        found = True
         for k in range(len(costs)):
             # Of equal domains the first.
             if floor[k] < limits[k] and (here[k] < costs[k] or (here[k] == costs[k] and domain < where[k])):
@@ -2052,12 +1993,10 @@ def _costs(
             limits[level, k] = least
             if level == top:
                 least = min(least, costs[top, k])
-    if len(worths) == 0 and top > 1:
-        worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
     for level in range(1, top):
         limits[level] = np.minimum(limits[level], costs[level - 1])
         lower = np.minimum(limits[level], ceilings[level])
-        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, worths, lower, costs[level])
+        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, lower, costs[level])
         limits[min(level + 1, top)] = np.minimum(limits[min(level + 1, top)], limits[level])
     return near
 
@@ -2287,8 +2226,7 @@ def _place(
     if level < top:
         if np.isnan(way):
             lower = np.full(len(costs), np.inf)
-            worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
-            domains = _costs_at(view, slot, level, group, memo, useful, exact, worths, lower, costs)
+            domains = _costs_at(view, slot, level, group, memo, useful, exact, lower, costs)
             begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
             end = _end(view, level, useful.machines, begin)
         # Which sweep won there is to be found out.

@@ -41,7 +41,7 @@ _HIGHER, _DOUBLINGS = 2.0, 3
 """A ceiling is for so many times the rate that is expected, and for as small a part of it; so often again for higher
 ones, if what ends soon might win."""
 
-_PART, _WIDER = 0.6, 2.0
+_PART, _WIDER = 2.0, 2.0
 """Part of the last segment that a plan is expected to have over; and how many times the slack that it turned out to
 need it is given."""
 
