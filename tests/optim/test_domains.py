@@ -21,10 +21,10 @@ from slotwise.optim.slot import (
     _may_pay,
     _Memo,
     _memo,
-    _part,
     _shares,
     _shares_floor,
     _short_for_all,
+    _slice,
     _Useful,
     _useful,
     curve,
@@ -82,7 +82,7 @@ def bounds(case: SlotCase, level: int, limits: Floats, rng: np.random.Generator)
     memo, useful = known(case)
     if len(useful.machines) == 0:
         return []
-    domains, shares = _domains(view, level, useful, memo), _shares(ask)
+    domains, shares = _domains(view, level, useful), _shares(ask)
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
     # Any are valid; those of one domain go on to the next.
     pairs = np.zeros((2, 2))
@@ -169,10 +169,10 @@ def plainly(case: SlotCase) -> Floats:
             begin, end = np.searchsorted(domain_of, [domain, domain + 1]).tolist()
             if not ask.useful[level]:
                 continue
-            part = _part(view, level, useful, memo, begin, end, ask.most_workers + ask.most_servers)
-            short, worths = _short_for_all(part, ask, memo)
+            part = _slice(useful, begin, end)
+            short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf))
             listed = _listed(view, 0, ask, memo, short.machines)
-            _across(view, 0, ask, memo, part, listed, worths, anything, unlimited, here, better)
+            _across(view, 0, level, ask, memo, part, listed, worths, anything, unlimited, here, better)
             costs[level] = np.minimum(costs[level], here)
     return costs
 

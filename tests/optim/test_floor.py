@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +13,13 @@ from tests.instances import cluster_of, job_of, load, paper_job, paper_ledger, r
 from tests.optim import twins
 
 from slotwise.model.ledger import RANGES, Ledger
+from slotwise.model.utility import Sigmoid
 from slotwise.optim import planner as planner_module
-from slotwise.optim.floor import floors
-from slotwise.optim.planner import Planner, _floors
+from slotwise.optim.floor import floors, gains
+from slotwise.optim.planner import Planner, _floors, _totals
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.optim.slot import exact_costs
+from slotwise.optim.slot import Curves, exact_costs
 from slotwise.optim.solver import Exact, Sweep
 
 Floats = npt.NDArray[np.float64]
@@ -110,6 +113,72 @@ def test_rates_are_those_of_the_plain_twin(seed: int) -> None:
     for slot in range(ledger.end):
         wanted = (twin(request, ledger, prices, slot)[most > 0] / most[most > 0]).min()
         assert rate_of(request, ledger, prices, slot) == pytest.approx(wanted, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_no_slot_gains_more_than_is_said(seed: int) -> None:
+    case = tiny(seed)
+    if case is None:
+        return
+    request, ledger, prices = case
+    grain, rows = ledger.cluster.grain, prices.rows(0, ledger.end)
+    best = rate_of(request, ledger, prices, 0)
+    if math.isinf(best):
+        # Nothing fits.
+        assert not gains(ledger.view, 0, *_totals(request), grain, *prices.rows(0, 1), 1e9).any()
+        return
+    for rate in (0.0, 0.9 * best, 1.5 * best, 10.0 * best, 1e3 * best):
+        found = gains(ledger.view, 0, *_totals(request), grain, *rows, rate)
+        for slot in range(ledger.end):
+            costs = exact_costs(ledger.view, slot, request.ask, prices)
+            there = (request.ask.samples > 0) & np.isfinite(costs)
+            true = (rate * request.ask.samples[there] - costs[there]).max(initial=0.0)
+            assert found[slot] >= true * (1 - 1e-12)
+        # Below what a sample costs at least nothing is gained.
+        assert (found[0] > 0) == (rate > best)
+
+
+def long_case(seed: int) -> tuple[Request, Ledger, Prices] | None:
+    """200 slots, and a job that takes some tens of them or more."""
+    rng = np.random.default_rng([seed, 74])
+    ledger = paper_ledger(rng, machines=12, slots=200)
+    job = paper_job(rng, slots=20)
+    utility = Sigmoid(
+        float(rng.uniform(20.0, 100.0)), float(rng.choice([0.0, 0.01, 0.05])), float(rng.integers(1, 150))
+    )
+    request = survey(
+        replace(job, workload=job.workload * float(rng.integers(5, 30)), utility=utility), ledger.cluster, 200
+    )
+    prices = Prices(rng.uniform(-9.0, -6.0, 4), rng.uniform(1.0, 5.0, 4))
+    return None if request.reason is not None else (request, ledger, prices)
+
+
+def test_what_the_slots_so_far_tell_of_later_ones_changes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counting(Sweep):
+        slots = 0
+
+        def curves(self, *args: Any, **kwargs: Any) -> Curves:
+            Counting.slots += args[2]
+            return super().curves(*args, **kwargs)
+
+    monkeypatch.setattr(planner_module, "_LARGEST_PART", 4)
+    ends, plans, looked_at = planner_module._ends, 0, []
+    for seed in range(60):
+        case = long_case(seed)
+        if case is None:
+            continue
+        found = []
+        for known in (ends, lambda program, *_: program.done):
+            monkeypatch.setattr(planner_module, "_ends", known)
+            Counting.slots = 0
+            found.append(Planner(Counting()).plan(*case))
+            looked_at.append(Counting.slots)
+        assert found[0] == found[1], seed
+        plans += found[0] is not None
+    less = np.array(looked_at).reshape(-1, 2)
+    assert plans > 5
+    assert (less[:, 0] <= less[:, 1]).all()
+    assert (less[:, 0] < less[:, 1]).sum() > 3
 
 
 def paper_case(seed: int, slots: int) -> tuple[Request, Ledger, Prices] | None:

@@ -20,8 +20,10 @@ from slotwise.optim.slot import (
     Hints,
     Places,
     _cheapest,
+    _enough,
+    _exponentials,
     _order,
-    _worths,
+    _worths_of_few,
     exact_curves,
     exact_places,
     steady,
@@ -78,7 +80,7 @@ def test_worths_are_the_quartiles(found: Floats, seed: int, most: int) -> None:
     if len(each) > 0:
         wanted += np.quantile(each, [0.25, 0.5, 0.75], method="inverted_cdf").tolist()
         wanted.append(10.0 * each.max())
-    assert _worths(found, fits, weights).tolist() == sorted(set(wanted))
+    assert _worths_of_few(found, fits, weights).tolist() == sorted(set(wanted))
 
 
 @given(costs(least=1), st.integers(0, 2**32), st.integers(1, 300), st.integers(1, 50))
@@ -90,6 +92,29 @@ def test_the_cheapest_are_as_many_as_hold_enough(found: Floats, seed: int, worke
             break
         wanted.append(i)
     assert _cheapest(found, fits, workers, machines).tolist() == wanted
+
+
+@given(costs(least=1), st.integers(0, 2**32), st.integers(1, 300), st.integers(1, 50), st.floats(0.0, 4.0))
+def test_up_to_what_is_enough_machines_hold_so_much(
+    found: Floats, seed: int, wanted: int, machines: int, factor: float
+) -> None:
+    amounts = np.random.default_rng(seed).integers(0, 5, len(found))
+    for likely in (np.inf, float(np.median(found)) * factor):
+        up_to = _enough(found, amounts, wanted, machines, likely)
+        there = amounts[found <= up_to]
+        assert (there.sum() >= wanted or np.count_nonzero(there) >= machines) or up_to == np.inf
+        if amounts.sum() < wanted and np.count_nonzero(amounts) < machines:
+            assert up_to == np.inf
+
+
+@given(st.lists(st.floats(-690.0, 690.0), min_size=1, max_size=40), st.booleans())
+def test_exponentials_are_those_of_numpy(powers: list[float], large: bool) -> None:
+    given_powers = np.array(powers) * (1.2 if large else 1.0)
+    found = np.empty(len(powers))
+    _exponentials(given_powers, found)
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = np.exp(given_powers)
+    assert np.allclose(found, wanted, rtol=1e-15, atol=0.0)
 
 
 # ----------------------------------------------------------------------------------------------------------- sweeps
@@ -162,8 +187,9 @@ SLOTS = 5
 
 
 def slot_of(curves: Curves, i: int) -> tuple[list[float], ...]:
-    part, near = slice(*curves.offsets[i : i + 2]), slice(*curves.starts[i : i + 2])
-    columns = curves.samples[part], curves.costs[part], curves.choices[part], curves.ways[part], curves.near[near]
+    # Which machines are near may depend on the slot before: some more than are needed.
+    part = slice(*curves.offsets[i : i + 2])
+    columns = curves.samples[part], curves.costs[part], curves.choices[part], curves.ways[part]
     return tuple(np.nan_to_num(column, nan=-9.0).tolist() for column in columns)
 
 

@@ -199,12 +199,33 @@ def _servers_first(spots: list[Spot], workers: int, servers: int, x: float, cap:
     return _swept(spots, w_at, s_at, failed=sum(w_at) < workers)
 
 
-def _worths(spots: list[Spot]) -> list[float]:
+FEW = 32
+"""Machines of which none is left out."""
+
+
+def _worths(spots: list[Spot], ask: Ask) -> list[float]:
     costs = [spot.worker_cost for spot in spots if spot.holds(1, 0)]
+    if sum(spot.holds(1, 0) or (ask.most_servers > 0 and spot.holds(0, 1)) for spot in spots) > FEW:
+        return _worths_of_many(spots, ask)
     if not costs:
         return [0.0]
     quartiles = np.quantile(np.array(costs), [0.25, 0.5, 0.75], method="inverted_cdf").tolist()
     return [0.0, *quartiles, 10.0 * max(costs)]
+
+
+def _worths_of_many(spots: list[Spot], ask: Ask) -> list[float]:
+    """The A at which half of the workers are placed, all, and ten times that at which servers had what they take."""
+    taken = [math.ceil(s / w) for w, s in zip(ask.worker.tolist(), ask.server.tolist(), strict=True) if w > 0]
+    needed = ask.most_workers + min(max(taken, default=0), ask.most_workers) * ask.most_servers
+    cheapest = sorted((spot for spot in spots if spot.holds(1, 0)), key=lambda spot: spot.worker_cost)
+    cheapest = cheapest[: ask.most_workers + ask.most_servers]
+    most = [max(w for w in range(1, ask.most_workers + 1) if spot.holds(w, 0)) for spot in cheapest]
+    held = np.cumsum([0, *most])[:-1]
+    costs = np.array([spot.worker_cost for spot in cheapest])
+    lasts = [
+        costs[held < enough].max(initial=0.0) for enough in ((ask.most_workers + 1) // 2, ask.most_workers, needed)
+    ]
+    return sorted({lasts[0], lasts[1], 10.0 * lasts[2]})
 
 
 def sweeps(spots: list[Spot], ask: Ask) -> list[list[Swept]]:
@@ -214,7 +235,7 @@ def sweeps(spots: list[Spot], ask: Ask) -> list[list[Swept]]:
     for w, s in zip(ask.workers.tolist(), ask.servers.tolist(), strict=True):
         tries = [_workers_first(spots, w, s)]
         if ask.most_servers > 0:
-            tries += [_servers_first(spots, w, s, x, cap) for x in _worths(spots)]
+            tries += [_servers_first(spots, w, s, x, cap) for x in _worths(spots, ask)]
         found.append(tries)
     return found
 

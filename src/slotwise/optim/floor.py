@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from slotwise.model.ledger import RANGES, LedgerView
 
-__all__ = ["floors"]
+__all__ = ["floors", "gains"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -198,4 +198,57 @@ def floors(
     found: Floats = _floors(
         view, first, len(log_low), block, samples[by_samples], amounts, order, grain, log_low, log_ratio, needed
     )
+    return found
+
+
+@_compiled
+def _gains(
+    view: LedgerView,
+    first: int,
+    samples: Floats,
+    amounts: Floats,
+    amount_order: Ints,
+    grain: Floats,
+    log_low: Floats,
+    log_ratio: Floats,
+    rate: float,
+) -> Floats:
+    window, resources = view.spread.shape[0], len(grain)
+    found = np.empty(len(log_low))
+    costs = np.empty(len(samples))
+    edges = np.empty((resources, RANGES))
+    for i in range(len(log_low)):
+        if i == 0 or (log_low[i] != log_low[i - 1]).any():
+            for r in range(resources):
+                for b in range(RANGES):
+                    edges[r, b] = np.exp(log_low[i, r] + log_ratio[i, r] * (b / RANGES)) * grain[r]
+        _slot_costs(view.spread[(first + i) % window], edges, amounts, amount_order, costs)
+        gain = 0.0
+        for k in range(len(samples)):
+            gain = max(gain, rate * samples[k] - costs[k] * _MARGIN)
+        found[i] = gain
+    return found
+
+
+def gains(
+    view: LedgerView,
+    first: int,
+    samples: Floats,
+    amounts: Floats,
+    grain: Floats,
+    log_low: Floats,
+    log_ratio: Floats,
+    rate: float,
+) -> Floats:
+    """Return upper bounds on what each slot gains a job whose samples are worth so much each, less their cost, (n,).
+
+    Parameters
+    ----------
+    view, first, samples, amounts, grain, log_low, log_ratio
+        As ``floors`` takes them.
+    rate : float
+        Worth of a sample, >= 0.
+    """
+    order = np.ascontiguousarray(np.argsort(amounts, axis=0, kind="stable").T)
+    found: Floats = _gains(view, first, samples, amounts, order, grain, log_low, log_ratio, rate)
     return found

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput
 from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Schedule
-from slotwise.optim.floor import floors
+from slotwise.optim.floor import floors, gains
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import ALL, Ceiling, Curves, steady
@@ -159,6 +159,8 @@ class Planner:
                 end = min(program.slots + block, len(utility))
                 while program.slots < end and not program.done:
                     count = min(most, end - program.slots)
+                    if _ends(program, request, ledger, prices, first, utility, 2 * count):
+                        break
                     program.advance(self._curves(ledger, first + program.slots, count, request, prices, ceiling))
                 block = min(2 * block, _LARGEST_BLOCK)
             picks = program.plan()
@@ -224,12 +226,37 @@ def _reach(
 
 def _floors(request: Request, ledger: Ledger, prices: Prices, first: int, count: int, block: int = 1) -> Floats:
     """Return what the job costs at least that ends in each of ``count`` slots, from the first one on, or before."""
+    samples, amounts = _totals(request)
+    grain = ledger.cluster.grain
+    return floors(ledger.view, first, samples, amounts, grain, *prices.rows(first, count), request.needed, block)
+
+
+def _totals(request: Request) -> tuple[Floats, Floats]:
+    """Return the most that useful configurations train in a slot, and the grains that they take in all."""
     ask = request.ask
     most = np.where(request.held, ask.samples, 0.0).max(axis=0)
     useful = most > 0
-    amounts = np.outer(ask.workers[useful], ask.worker) + np.outer(ask.servers[useful], ask.server)
-    grain = ledger.cluster.grain
-    return floors(ledger.view, first, most[useful], amounts, grain, *prices.rows(first, count), request.needed, block)
+    return most[useful], np.outer(ask.workers[useful], ask.worker) + np.outer(ask.servers[useful], ask.server)
+
+
+def _ends(
+    program: Program, request: Request, ledger: Ledger, prices: Prices, first: int, utility: Floats, count: int
+) -> bool:
+    """Bound what ends in the next ``count`` slots or later by what those so far tell; return whether none may win."""
+    outlook = program.outlook()
+    if outlook is None:
+        return program.done
+    begin = program.slots
+    end = min(begin + count, len(utility))
+    rate, gained = outlook
+    samples, amounts = _totals(request)
+    grain, rows = ledger.cluster.grain, prices.rows(first + begin, end - begin)
+    more = np.cumsum(gains(ledger.view, first + begin, samples, amounts, grain, *rows, rate)) * (1.0 + _SPARE)
+    reach = utility[begin:end] + gained + more
+    reach += _SPARE * (utility[begin:end] + rate * request.needed)
+    beyond = program.reach[end] if end < len(utility) else -np.inf
+    program.tighten(np.maximum.accumulate(np.append(reach, beyond)[::-1])[:0:-1])
+    return program.done
 
 
 def least_cost(request: Request, prices: Prices, first: int) -> float:

@@ -66,6 +66,10 @@ _LONGEST_HINT = 256
 _NEVER = 1e300
 """Cost of what does not fit: a number, so that none of it costs nothing."""
 
+_LARGEST_POWER = 700.0
+_LOG2_E, _LN_2_HIGH, _LN_2_LOW, _TO_WHOLE = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06, 1.5 * 2.0**52
+"""ln 2 in two parts, the first of which is exact times any whole number of so few digits."""
+
 _FEW = 32
 """Machines of which none is left out, and that are sorted by insertion: more would not be worth it."""
 
@@ -388,6 +392,45 @@ def _candidates(view: LedgerView, row: int, ask: Ask) -> tuple[Ints, Ints]:
 
 
 @_compiled
+def _exponentials(powers: Floats, found: Floats) -> None:
+    """Write e to some powers, to 3e-16 of it: the same as ``exp``, several at a time.
+
+    With k whole, e^x = 2^k e^(x - k ln 2), of which the second factor is the sum of its series.
+    """
+    largest = 0.0
+    for i in range(len(powers)):
+        largest = max(largest, abs(powers[i]))
+    if not largest < _LARGEST_POWER:
+        for i in range(len(powers)):
+            found[i] = np.exp(powers[i])
+        return
+    scales = np.empty(len(powers))
+    for i in range(len(powers)):
+        # Adding it leaves the nearest whole number in the last bits.
+        shifted = powers[i] * _LOG2_E + _TO_WHOLE
+        k = shifted - _TO_WHOLE
+        x = powers[i] - k * _LN_2_HIGH - k * _LN_2_LOW
+        p = x * (1.0 / 479001600.0) + 1.0 / 39916800.0
+        p = p * x + 1.0 / 3628800.0
+        p = p * x + 1.0 / 362880.0
+        p = p * x + 1.0 / 40320.0
+        p = p * x + 1.0 / 5040.0
+        p = p * x + 1.0 / 720.0
+        p = p * x + 1.0 / 120.0
+        p = p * x + 1.0 / 24.0
+        p = p * x + 1.0 / 6.0
+        p = p * x + 0.5
+        p = p * x + 1.0
+        found[i] = p * x + 1.0
+        scales[i] = shifted
+    bits = scales.view(np.int64)
+    for i in range(len(bits)):
+        bits[i] = (bits[i] + 1023) << 52
+    for i in range(len(scales)):
+        found[i] *= scales[i]
+
+
+@_compiled
 def _look(
     view: LedgerView, row: int, machines: Ints, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo
 ) -> None:
@@ -414,7 +457,8 @@ def _look(
             share[i] = used / capacity if capacity > 0.0 else 1.0
         if worker_amount[r] > 0.0 or server_amount[r] > 0.0:
             for i in range(n):
-                price[i] = np.exp(log_low[r] + log_ratio[r] * share[i])
+                share[i] = log_low[r] + log_ratio[r] * share[i]
+            _exponentials(share, price)
             for i in range(n):
                 a[i] += price[i] * worker_amount[r]
                 b[i] += price[i] * server_amount[r]
@@ -466,9 +510,22 @@ def _useful_in(
 ) -> _Useful:
     """Return the part of what a slot has for a job that is in one domain of a level."""
     row = slot % view.used.shape[0]
+    if view.counts[row] == len(memo.all_machines):
+        there = np.searchsorted(view.domains[level], np.array([domain, domain + 1]))
+        found: _Useful = _useful_of(
+            view,
+            row,
+            ask,
+            log_low,
+            log_ratio,
+            memo,
+            memo.all_machines[there[0] : there[1]],
+            memo.each_once[there[0] : there[1]],
+        )
+        return found
     candidates, weights = _candidates(view, row, ask)
-    there = np.flatnonzero(view.domains[level][candidates] == domain)
-    found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates[there], weights[there])
+    some = np.flatnonzero(view.domains[level][candidates] == domain)
+    found = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates[some], weights[some])
     return found
 
 
@@ -737,6 +794,15 @@ def _needed(ask: Ask) -> int:
 
 
 @_compiled
+def _are_few(useful: _Useful) -> bool:
+    """Whether there are few machines that can hold anything."""
+    count = 0
+    for i in range(len(useful.machines)):
+        count += useful.weights[i] if (useful.fits[i] > 0) | (useful.losses[i] >= 0) else 0
+    return count <= _FEW
+
+
+@_compiled
 def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, likely: Floats) -> tuple[_Short, Floats]:
     """Return the machines of a domain of a level that all sweeps get to, and the worths of the server-first ones.
 
@@ -744,12 +810,11 @@ def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, like
     """
     a, fits = useful.worker_cost, useful.fits
     most = ask.most_workers + ask.most_servers
-    total, holding = 0, 0
+    total = 0
     for i in range(len(a)):
         total += fits[i]
-        holding += (fits[i] > 0) | (useful.losses[i] >= 0)
     worths = np.empty(0)
-    if holding <= _FEW:
+    if _are_few(useful):
         if ask.most_servers > 0:
             worths = _worths_of_few(a, fits, useful.weights)
     else:
@@ -758,7 +823,7 @@ def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, like
             if len(found.machines) > 0:
                 if level < 2:
                     return found, worths
-                turns = _turns(view.domains[1], useful, most)
+                turns = _turns(view, useful, most)
                 return _Short(_in_turn(view.domains[1], found.machines, turns), found.cutoff), worths
         elif ask.most_servers > 0:
             first = _cheapest(a, fits, _needed(ask), most)
@@ -878,11 +943,15 @@ def _inside(
     where = np.full(len(costs), -1)
     costs[:] = np.inf
     machines, worker_cost, server_cost, fits = useful.machines, useful.worker_cost, useful.server_cost, useful.fits
+    least_servers = ask.servers[0] if len(ask.servers) > 0 else 0
     most = 0
-    cheapest = np.inf
+    # Of all, and of those that may not be listed.
+    cheapest, cheapest_beyond = np.inf, np.inf
     for i in range(len(machines)):
-        most = max(most, fits[i])
-        cheapest = min(cheapest, server_cost[i])
+        able = (fits[i] > 0) & ((least_servers == 0) | (useful.losses[i] >= 0))
+        most = max(most, fits[i] if able else 0)
+        cheapest = min(cheapest, server_cost[i] if able else np.inf)
+        cheapest_beyond = min(cheapest_beyond, server_cost[i] if able & (worker_cost[i] >= cutoff) else np.inf)
     free, worker, server = np.empty(len(ask.worker)), ask.worker, ask.server
     # So many, or more, of both fit on no machine.
     too_many, beside_these = most + 1, 0
@@ -902,14 +971,15 @@ def _inside(
             ):
                 costs[k] = cost
                 where[k] = listed.machines[i]
-        if cutoff * workers + cheapest * servers > costs[k]:
+        if cutoff * workers + cheapest_beyond * servers > costs[k]:
             continue
         for i in range(len(machines) if cutoff < np.inf else 0):
-            if fits[i] < workers:
+            cost = worker_cost[i] * workers + server_cost[i] * servers
+            # Nearly all are dearer: what else there is to ask comes after.
+            if cost > costs[k] or fits[i] < workers:
                 continue
             machine = machines[i]
-            cost = worker_cost[i] * workers + server_cost[i] * servers
-            if cost < costs[k] or (cost == costs[k] and machine < where[k]):
+            if cost < costs[k] or machine < where[k]:
                 for r in range(len(free)):
                     free[r] = view.capacity[machine, r] - view.used[row, machine, r]
                 if servers == 0 or _fit_beside(free, worker, workers, server, servers) >= servers:
@@ -1348,7 +1418,10 @@ def _across(
     if beyond == 0:
         return
     if len(worths) == 0:
-        worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
+        if _are_few(useful):
+            worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
+        else:
+            worths = _worths(listed.worker_cost[listed.by_a], listed.fits[listed.by_a], ask)
     ranks = _ranks(listed.by_a)
     servers_at = np.empty(len(listed.machines), dtype=np.int64)
     for x in worths:
@@ -1430,21 +1503,23 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
 
 
 @_compiled
-def _turns(domain: Ints, useful: _Useful, most: int) -> Ints:
-    """Return the domains in which there are machines, which come by rising domain, those with the most room first.
+def _turns(view: LedgerView, useful: _Useful, most: int) -> Ints:
+    """Return the lowest domains in which there are machines, which come by rising domain, those with most room first.
 
     Room counts in workers up to ``most``: more than the job can use is no better.
     """
-    machines, fits = useful.machines, useful.fits
+    machines, fits, domain = useful.machines, useful.fits, view.domains[1]
     found, room = np.empty(len(machines), dtype=np.int64), np.empty(len(machines))
-    count, last = 0, -1
-    for i in range(len(machines)):
-        if domain[machines[i]] != last:
-            last = domain[machines[i]]
-            found[count], room[count] = last, most
-            count += 1
-        # What is missing; not to overflow.
-        room[count - 1] = max(room[count - 1] - fits[i], 0)
+    count, begin = 0, 0
+    while begin < len(machines):
+        end = _end(view, 1, machines, begin)
+        missing = most
+        for i in range(begin, end):
+            # Not to overflow.
+            missing -= min(fits[i], missing)
+        found[count], room[count] = domain[machines[begin]], missing
+        count += 1
+        begin = end
     turns: Ints = found[:count][_order(room[:count])]
     return turns
 
@@ -1512,7 +1587,7 @@ def _part(view: LedgerView, level: int, useful: _Useful, begin: int, end: int, m
     Domains within it come one after another, those with the most room first, in workers, of which no more than ``most``
     count: what costs the same everywhere is then put into as few of them as can be.
     """
-    part = _slice(useful, begin, end)
+    part: _Useful = _slice(useful, begin, end)
     if begin == end or level == 1:
         return part
     machines = part.machines
@@ -1534,7 +1609,8 @@ def _part(view: LedgerView, level: int, useful: _Useful, begin: int, end: int, m
             placed[at[domain[entry] - start]] = entry
             at[domain[entry] - start] += 1
         order = placed
-    return _entries(part, order)
+    part = _entries(part, order)
+    return part
 
 
 @_compiled
@@ -1562,27 +1638,22 @@ class _Domains(NamedTuple):
 
 
 @_compiled
-def _domains(view: LedgerView, level: int, useful: _Useful, memo: _Memo) -> _Domains:
+def _domains(view: LedgerView, level: int, useful: _Useful) -> _Domains:
     """Find the domains of a level."""
     machines, domain_of = useful.machines, view.domains[level]
-    fits, losses, worker_cost, server_cost = memo.fits, memo.losses, memo.worker_cost, memo.server_cost
+    fits, losses, worker_cost, server_cost = useful.fits, useful.losses, useful.worker_cost, useful.server_cost
     most = domain_of[machines[-1]] - domain_of[machines[0]] + 1 if len(machines) > 0 else 0
     counts, costs = np.empty((3, most), dtype=np.int64), np.empty((2, most))
     begins, ends, room, least_a, least_b = counts[0], counts[1], counts[2], costs[0], costs[1]
     count = 0
     begin = 0
     while begin < len(machines):
-        domain = domain_of[machines[begin]]
+        end = _end(view, level, machines, begin)
         least, least_server, held = _NEVER, _NEVER, 0
-        end = begin
-        while end < len(machines):
-            machine = machines[end]
-            if domain_of[machine] != domain:
-                break
-            held += fits[machine]
-            least = min(least, worker_cost[machine] if fits[machine] > 0 else _NEVER)
-            least_server = min(least_server, server_cost[machine] if losses[machine] >= 0 else _NEVER)
-            end += 1
+        for i in range(begin, end):
+            held += fits[i]
+            least = min(least, worker_cost[i] if fits[i] > 0 else _NEVER)
+            least_server = min(least_server, server_cost[i] if losses[i] >= 0 else _NEVER)
         if end > begin + 1 or useful.weights[begin] > 1:
             begins[count], ends[count], room[count] = begin, end, held
             least_a[count], least_b[count] = least, least_server
@@ -1815,7 +1886,7 @@ def _costs_at(
     machines = useful.machines
     if not ask.useful[level] or len(machines) == 0:
         return where
-    domains = _domains(view, level, useful, memo)
+    domains = _domains(view, level, useful)
     here, floor, better = np.empty(len(costs)), np.empty(len(costs)), np.empty(len(costs))
     limits = lower.copy()
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)

@@ -17,6 +17,7 @@ plan are left out, and choices that stray too far from lambda are not looked at.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numba
@@ -41,7 +42,7 @@ _HIGHER, _DOUBLINGS = 2.0, 3
 """A ceiling is for so many times the rate that is expected, and for as small a part of it; so often again for higher
 ones, if what ends soon might win."""
 
-_PART, _WIDER = 2.0, 2.0
+_PART, _WIDER = 1.25, 2.0
 """Part of the last segment that a plan is expected to have over; and how many times the slack that it turned out to
 need it is given."""
 
@@ -118,6 +119,27 @@ class Program:
             or self.slots >= len(self._utility)
             or bool(self.reach[self.slots] <= self._merged.payoff)
         )
+
+    def outlook(self) -> tuple[float, float] | None:
+        """Return what a sample is worth now, and what all slots so far gain at that beyond the samples needed.
+
+        The utility of a later completion, this, and what the slots up to it gain are more than any plan's payoff that
+        ends there. None where slots are too few yet to tell, or a ceiling leaves out what such samples might be of.
+        """
+        merged = self._merged
+        if merged.size == 0 or merged.total < self._needed:
+            return None
+        rate = float(self._taken.rates[0])
+        if not self._ceiling.low <= rate <= self._ceiling.high:
+            return None
+        gained = math.fsum(_gained(*curves[:3], rate) for curves in self._curves)
+        return rate, gained * (1.0 + _ROUNDING) - rate * self._needed * (1.0 - _ROUNDING)
+
+    def tighten(self, reach: Floats) -> None:
+        """Take in that what ends in one of the next slots, or after it, has no larger payoff than this, (n,)."""
+        part = slice(self.slots, self.slots + len(reach))
+        self.reach[part] = np.minimum(self.reach[part], reach)
+        self.done = self.done or bool(self.reach[self.slots] <= self._merged.payoff)
 
     def plan(self) -> Picks | None:
         """Return the best plan, without what it does not need; None where none is of interest."""
@@ -546,6 +568,18 @@ def guess(parts: list[Curves], each: int, utility: Floats, needed: float, at_lea
         if _most_before(offsets, each * samples, each * costs, utility, needed, high) < merged.bound - slack:
             return Ceiling(merged.rate / _HIGHER, high, slack)
     return ALL
+
+
+@_compiled
+def _gained(offsets: Ints, samples: Floats, costs: Floats, rate: float) -> float:
+    """Return what slots gain in all if a sample is worth ``rate``."""
+    total = 0.0
+    for t in range(len(offsets) - 1):
+        gain = 0.0
+        for j in range(offsets[t], offsets[t + 1]):
+            gain = max(gain, rate * samples[j] - costs[j])
+        total += gain
+    return total
 
 
 @_compiled
