@@ -17,7 +17,6 @@ plan are left out, and choices that stray too far from lambda are not looked at.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numba
@@ -124,16 +123,16 @@ class Program:
         """Return what a sample is worth now, and what all slots so far gain at that beyond the samples needed.
 
         The utility of a later completion, this, and what the slots up to it gain are more than any plan's payoff that
-        ends there. None where slots are too few yet to tell, or a ceiling leaves out what such samples might be of.
+        ends there: whatever costs less than it is worth is taken by now. None where it is of no use to know, later
+        completions still being better than earlier ones, or a ceiling leaves out what such samples might be of.
         """
         merged = self._merged
-        if merged.size == 0 or merged.total < self._needed:
+        if merged.size == 0 or merged.total < self._needed or not self._bounds[-1][-1] < merged.bound:
             return None
         rate = float(self._taken.rates[0])
         if not self._ceiling.low <= rate <= self._ceiling.high:
             return None
-        gained = math.fsum(_gained(*curves[:3], rate) for curves in self._curves)
-        return rate, gained * (1.0 + _ROUNDING) - rate * self._needed * (1.0 - _ROUNDING)
+        return rate, (merged.total - self._needed) * rate - merged.paid
 
     def tighten(self, reach: Floats) -> None:
         """Take in that what ends in one of the next slots, or after it, has no larger payoff than this, (n,)."""
@@ -568,18 +567,6 @@ def guess(parts: list[Curves], each: int, utility: Floats, needed: float, at_lea
         if _most_before(offsets, each * samples, each * costs, utility, needed, high) < merged.bound - slack:
             return Ceiling(merged.rate / _HIGHER, high, slack)
     return ALL
-
-
-@_compiled
-def _gained(offsets: Ints, samples: Floats, costs: Floats, rate: float) -> float:
-    """Return what slots gain in all if a sample is worth ``rate``."""
-    total = 0.0
-    for t in range(len(offsets) - 1):
-        gain = 0.0
-        for j in range(offsets[t], offsets[t + 1]):
-            gain = max(gain, rate * samples[j] - costs[j])
-        total += gain
-    return total
 
 
 @_compiled
