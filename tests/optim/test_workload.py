@@ -238,6 +238,17 @@ def test_search_ends_when_later_utility_cannot_win() -> None:
     assert picks.slots.tolist() == [0]
 
 
+def test_bounds_of_what_one_program_found_stay_with_it() -> None:
+    """They skip what is not better than its own best plan, which the next one need not find."""
+    utility = np.array([9.0, 9.0, 8.0, 8.0])
+    reach = np.array([9.0, 9.0, 8.0, 8.0])
+    program = Program(2.0, 10, utility, reach, 0.0)
+    program.advance(curves_of([[Point(1.0, 1.0)]]))
+    program.tighten(np.array([7.0, 1.0]))
+    assert program.reach.tolist() == [9.0, 7.0, 1.0, 8.0]
+    assert reach.tolist() == [9.0, 9.0, 8.0, 8.0]
+
+
 def test_nothing_is_run_where_even_the_cheapest_samples_cost_too_much() -> None:
     five, none = np.array([5.0]), np.array([])
     assert Program(10.0, 10, five, five - 5.0, 0.0).done

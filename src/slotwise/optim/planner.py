@@ -147,15 +147,13 @@ class Planner:
         ceiling: Ceiling | None = self._guess(request, ledger, prices, first, utility, reach, at_least)
         # Others may count what they do, or draw.
         most = _LARGEST_PART if isinstance(self.solver, Sweep) else _LARGEST_BLOCK
-        begun = near, reach
         while ceiling is not None:
-            near, reach = begun
             program = Program(request.needed * (1.0 + _SPARE), grid, utility, reach, at_least, ceiling)
-            block = _FIRST_BLOCK
+            block, known = _FIRST_BLOCK, near
             while not program.done:
-                if program.slots >= near and near < len(utility):
-                    near = len(utility)
-                    program.reach = _reach(request, ledger, prices, first, utility, near, later, 1)
+                if program.slots >= known and known < len(utility):
+                    known = len(utility)
+                    program.reach = _reach(request, ledger, prices, first, utility, known, later, 1)
                 end = min(program.slots + block, len(utility))
                 while program.slots < end and not program.done:
                     count = min(most, end - program.slots)
@@ -253,7 +251,8 @@ def _ends(
     grain, rows = ledger.cluster.grain, prices.rows(first + begin, end - begin)
     more = np.cumsum(gains(ledger.view, first + begin, samples, amounts, grain, *rows, rate)) * (1.0 + _SPARE)
     reach = utility[begin:end] + gained + more
-    reach += _SPARE * (utility[begin:end] + rate * request.needed)
+    # Rounding goes by the largest of what was added up.
+    reach += _SPARE * (utility[0] + rate * request.needed)
     beyond = program.reach[end] if end < len(utility) else -np.inf
     program.tighten(np.maximum.accumulate(np.append(reach, beyond)[::-1])[:0:-1])
     return program.done

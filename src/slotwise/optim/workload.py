@@ -77,13 +77,13 @@ class Program:
     done : bool
         Whether a completion in later slots can no longer win.
     reach : (D,) float64
-        As given; tighter bounds may take their place.
+        As given; tighter bounds may take their place. They hold for what this program has found, so the given stay.
     """
 
     def __init__(
         self, needed: float, grid: int, utility: Floats, reach: Floats, at_least: float, ceiling: Ceiling = ALL
     ) -> None:
-        self.reach = reach
+        self.reach = reach.copy()
         self.lacking: Ceiling | None = None
         self.slots = 0
         self.done = len(utility) == 0 or bool(reach[0] <= at_least)
