@@ -21,6 +21,7 @@ from slotwise.optim.slot import (
     _may_pay,
     _Memo,
     _memo,
+    _room,
     _shares,
     _shares_floor,
     _short_for_all,
@@ -99,7 +100,7 @@ def bounds(case: SlotCase, level: int, limits: Floats, rng: np.random.Generator)
             listed = _listed(view, 0, ask, memo, machines)
             for at in range(3):
                 if at == 0:
-                    given = shares, memo, machines, domains.least_b[i], pairs, workers, servers
+                    given = shares, memo, machines, domains.least_b[i], _room(len(machines)), pairs, workers, servers
                     hopeful = _shares_floor(view.used[0], view.capacity, *given, limits, floor)
                 else:
                     hopeful = (_domain_floor, _has_enough)[at - 1](listed, ask, limits, floor)
@@ -172,7 +173,8 @@ def plainly(case: SlotCase) -> Floats:
             part = _slice(useful, begin, end)
             short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf))
             listed = _listed(view, 0, ask, memo, short.machines)
-            _across(view, 0, level, ask, memo, part, listed, worths, anything, unlimited, here, better)
+            room = _room(len(listed.machines))
+            _across(view, 0, level, ask, memo, part, listed, worths, anything, unlimited, here, better, room)
             costs[level] = np.minimum(costs[level], here)
     return costs
 

@@ -24,6 +24,7 @@ from slotwise.optim.slot import (
     _exponentials,
     _order,
     _worths_of_few,
+    _write_order,
     exact_curves,
     exact_places,
     steady,
@@ -66,7 +67,11 @@ def costs(draw: st.DrawFn, least: int = 0) -> Floats:
 
 @given(costs())
 def test_order_is_the_stable_one(found: Floats) -> None:
-    assert _order(found).tolist() == np.argsort(found, kind="stable").tolist()
+    wanted = np.argsort(found, kind="stable").tolist()
+    assert _order(found).tolist() == wanted
+    written = np.full(len(found) + 2, -1)
+    _write_order(found, len(found), written)
+    assert written.tolist() == [*wanted, -1, -1]
 
 
 @given(costs(least=1), st.integers(0, 2**32), st.sampled_from([1, 3, 100]))
@@ -80,7 +85,9 @@ def test_worths_are_the_quartiles(found: Floats, seed: int, most: int) -> None:
     if len(each) > 0:
         wanted += np.quantile(each, [0.25, 0.5, 0.75], method="inverted_cdf").tolist()
         wanted.append(10.0 * each.max())
-    assert _worths_of_few(found, fits, weights).tolist() == sorted(set(wanted))
+    levels = np.full(5, np.nan)
+    count = _worths_of_few(found, fits, weights, np.argsort(found, kind="stable"), levels)
+    assert levels[:count].tolist() == sorted(set(wanted))
 
 
 @given(costs(least=1), st.integers(0, 2**32), st.integers(1, 300), st.integers(1, 50))

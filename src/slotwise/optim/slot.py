@@ -238,6 +238,11 @@ def _compiled(function: Any) -> Any:
     return numba.njit(cache=True, error_model="numpy")(function)
 
 
+def _inlined(function: Any) -> Any:
+    """Compile into each caller: one that calls nothing, makes no array, and has one end counts no references at all."""
+    return numba.njit(cache=True, error_model="numpy", inline="always")(function)
+
+
 class _Listed(NamedTuple):
     """Machines of one slot, or of one domain of it, that can hold anything of a job, in the order of ties."""
 
@@ -321,6 +326,38 @@ def _forget(memo: _Memo) -> None:
     """Let nothing be known any more: prices have changed."""
     memo.used[:] = np.nan
     memo.likely[:] = np.inf
+
+
+class _Room(NamedTuple):
+    """What sweeps note of machines, (n,) each: made once for many of them.
+
+    A kernel that makes arrays counts references to all that it was given, one by one, which takes longer than a short
+    sweep. One that makes none counts none.
+    """
+
+    keys: Floats
+    """Of the next server."""
+    after: Ints
+    """Workers that fit beside the next server."""
+    fits: Ints
+    """Workers that fit beside the servers so far."""
+    servers_at: Ints
+    heap: Ints
+    known: npt.NDArray[np.bool_]
+    """Whether an entry is in the heap."""
+    places: Ints
+    """Of each entry in the order of A or B."""
+    left: Ints
+    """Servers that there is room for, in order of B."""
+
+
+@_compiled
+def _room(n: int) -> _Room:
+    """Return some for up to ``n`` machines."""
+    counts = np.empty((6, n), dtype=np.int64)
+    return _Room(
+        np.empty(n), counts[0], counts[1], counts[2], counts[3], np.empty(n, dtype=np.bool_), counts[4], counts[5]
+    )
 
 
 @_compiled
@@ -623,12 +660,7 @@ def _order(costs: Floats) -> Ints:
     if count == 0:
         return order
     if count <= _FEW:
-        for i in range(count):
-            j = i - 1
-            while j >= 0 and costs[order[j]] > costs[i]:
-                order[j + 1] = order[j]
-                j -= 1
-            order[j + 1] = i
+        _write_order(costs, count, order)
         return order
     buckets = _buckets(costs)
     ends = np.zeros(count + 1, dtype=np.int64)
@@ -649,6 +681,26 @@ def _order(costs: Floats) -> Ints:
             j -= 1
         order[j + 1] = at
     return order
+
+
+@_inlined
+def _write_order(costs: Floats, count: int, order: Ints) -> None:
+    """Write the stable order of the first ``count`` costs, without making arrays."""
+    if count <= _FEW:
+        for i in range(count):
+            j = i - 1
+            while j >= 0 and costs[order[j]] > costs[i]:
+                order[j + 1] = order[j]
+                j -= 1
+            order[j + 1] = i
+        return
+    for i in range(count):
+        order[i] = i
+    for root in range(count // 2 - 1, -1, -1):
+        _sift(costs, order, count, root, -1.0)
+    for last in range(count - 1, 0, -1):
+        order[0], order[last] = order[last], order[0]
+        _sift(costs, order, last, 0, -1.0)
 
 
 @_compiled
@@ -708,19 +760,21 @@ def _worths(costs: Floats, fits: Ints, ask: Ask) -> Floats:
 
 
 @_compiled
-def _worths_of_few(costs: Floats, fits: Ints, weights: Ints) -> Floats:
-    """Return the distinct worths x of a worker slot to try on few machines: 0, the quartiles of A, ten times the last.
+def _worths_of_few(costs: Floats, fits: Ints, weights: Ints, order: Ints, levels: Floats) -> int:
+    """Write the distinct worths x of a worker slot to try on few machines: 0, the quartiles of A, ten times the last.
 
-    They are those of the machines that hold workers, each as often as its entry says.
+    They are those of the machines that hold workers, each as often as its entry says; ``order`` is that of costs.
+    Returned is how many there are, up to 5.
     """
-    levels = np.zeros(5)
+    levels[0] = 0.0
     total = 0
     for i in range(len(costs)):
         if fits[i] > 0:
             total += weights[i]
     found, quarter, seen = 1, 1, 0
     high = 0.0
-    for i in _order(costs):
+    for at in range(len(costs)):
+        i = order[at]
         if fits[i] == 0:
             continue
         seen += weights[i]
@@ -733,7 +787,7 @@ def _worths_of_few(costs: Floats, fits: Ints, weights: Ints) -> Floats:
     if 10.0 * high > levels[found - 1]:
         levels[found] = 10.0 * high
         found += 1
-    return levels[:found]
+    return found
 
 
 class _Short(NamedTuple):
@@ -761,23 +815,23 @@ def _short(useful: _Useful, ask: Ask, worths: Floats, workers_first: bool) -> _S
     marks = np.zeros(len(machines), dtype=np.bool_)
     marks[first] = True
     if most_servers > 0:
-        keys = np.empty(len(machines))
-        guess = np.empty(0, dtype=np.int64)
+        room = _room(len(machines))
+        count = 0
         if workers_first:
             full = 0
             left = most_workers
             while full < len(first) and left > 0:
                 left -= fits[first[full]]
                 full += 1
-            guess = _first_servers(a, b, losses, 0.0, keys, most_servers + full, guess)
-            marks[guess] = True
+            count = _first_servers(a, b, losses, 0.0, most_servers + full, 0, room)
+            marks[room.heap[:count]] = True
         for x in worths:
             if x == 0.0 and workers_first:
                 # They are among those.
                 continue
-            guess = _first_servers(a, b, losses, x, keys, most_servers, guess)
-            marks[guess] = True
-            if not (losses[guess] > 0).any():
+            count = _first_servers(a, b, losses, x, most_servers, count, room)
+            marks[room.heap[:count]] = True
+            if not (losses[room.heap[:count]] > 0).any():
                 # For a larger x the same ones come first.
                 break
     return _Short(machines[marks], a[first[-1]])
@@ -816,7 +870,8 @@ def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, like
     worths = np.empty(0)
     if _are_few(useful):
         if ask.most_servers > 0:
-            worths = _worths_of_few(a, fits, useful.weights)
+            levels = np.empty(5)
+            worths = levels[: _worths_of_few(a, fits, useful.weights, _order(a), levels)]
     else:
         if level <= _LEVELS_AT_ONCE and total > _needed(ask):
             found, worths = _short_at_once(useful, ask, likely)
@@ -896,7 +951,8 @@ def _enough(costs: Floats, amounts: Ints, wanted: int, machines: int, likely: fl
     for _ in range(_STEPS if likely < np.inf else 0):
         held, holding = 0, 0
         for i in range(len(costs)):
-            here = amounts[i] if costs[i] <= at else 0
+            cost, amount = costs[i], amounts[i]
+            here = amount if cost <= at else 0
             held += here
             holding += here > 0
         if held < wanted and holding < machines:
@@ -942,16 +998,19 @@ def _inside(
     row = slot % view.used.shape[0]
     where = np.full(len(costs), -1)
     costs[:] = np.inf
-    machines, worker_cost, server_cost, fits = useful.machines, useful.worker_cost, useful.server_cost, useful.fits
+    machines, worker_cost, server_cost = useful.machines, useful.worker_cost, useful.server_cost
+    fits, losses = useful.fits, useful.losses
     least_servers = ask.servers[0] if len(ask.servers) > 0 else 0
     most = 0
     # Of all, and of those that may not be listed.
     cheapest, cheapest_beyond = np.inf, np.inf
     for i in range(len(machines)):
-        able = (fits[i] > 0) & ((least_servers == 0) | (useful.losses[i] >= 0))
-        most = max(most, fits[i] if able else 0)
-        cheapest = min(cheapest, server_cost[i] if able else np.inf)
-        cheapest_beyond = min(cheapest_beyond, server_cost[i] if able & (worker_cost[i] >= cutoff) else np.inf)
+        # All is read, whether it counts or not: this way nothing has to be foretold.
+        a, b, fit, loss = worker_cost[i], server_cost[i], fits[i], losses[i]
+        able = (fit > 0) & ((least_servers == 0) | (loss >= 0))
+        most = max(most, fit if able else 0)
+        cheapest = min(cheapest, b if able else np.inf)
+        cheapest_beyond = min(cheapest_beyond, b if able & (a >= cutoff) else np.inf)
     free, worker, server = np.empty(len(ask.worker)), ask.worker, ask.server
     # So many, or more, of both fit on no machine.
     too_many, beside_these = most + 1, 0
@@ -991,15 +1050,14 @@ def _inside(
 
 
 @_compiled
-def _workers_first(listed: _Listed, ask: Ask, costs: Floats, beyond: int) -> None:
+def _workers_first(listed: _Listed, ask: Ask, costs: Floats, beyond: int, room: _Room) -> None:
     """Fill workers by A, then servers by B in what is left, for the configurations before ``beyond``."""
     n = len(listed.machines)
-    by_a, fits, worker_cost = listed.by_a, listed.fits, listed.worker_cost
-    free, worker, server = listed.free, ask.worker, ask.server
-    # In order of B: what a server costs, and how many have room.
-    server_cost = listed.server_cost[listed.by_b]
-    room = listed.alone[listed.by_b]
-    places = _ranks(listed.by_b)
+    by_a, by_b, fits, alone, worker_cost = listed.by_a, listed.by_b, listed.fits, listed.alone, listed.worker_cost
+    server_cost, free, worker, server = listed.server_cost, listed.free, ask.worker, ask.server
+    free_for, places = room.left, room.places
+    for j in range(n):
+        free_for[j], places[by_b[j]] = alone[by_b[j]], j
     placed = 0
     paid = 0.0
     at = 0
@@ -1007,12 +1065,13 @@ def _workers_first(listed: _Listed, ask: Ask, costs: Floats, beyond: int) -> Non
         workers, servers = ask.workers[k], ask.servers[k]
         if k > 0 and workers < ask.workers[k - 1]:
             placed, paid, at = 0, 0.0, 0
-            room[:] = listed.alone[listed.by_b]
+            for j in range(n):
+                free_for[j] = alone[by_b[j]]
         while at < n and placed + fits[by_a[at]] <= workers:
             i = by_a[at]
             placed += fits[i]
             paid += fits[i] * worker_cost[i]
-            room[places[i]] = listed.beside[i]
+            free_for[places[i]] = listed.beside[i]
             at += 1
         rest = workers - placed
         cost = paid
@@ -1021,22 +1080,21 @@ def _workers_first(listed: _Listed, ask: Ask, costs: Floats, beyond: int) -> Non
                 continue
             i = by_a[at]
             cost += rest * worker_cost[i]
-            room[places[i]] = _fit_beside(free[i], worker, rest, server, min(listed.alone[i], servers))
+            free_for[places[i]] = _fit_beside(free[i], worker, rest, server, min(alone[i], servers))
         left = servers
         for j in range(n):
             if left == 0:
                 break
-            here = min(room[j], left)
-            cost += here * server_cost[j]
+            here = min(free_for[j], left)
+            cost += here * server_cost[by_b[j]]
             left -= here
         if left == 0 and cost < costs[k]:
             costs[k] = cost
 
 
 @_compiled
-def _sift(keys: Floats, heap: Ints, root: int, sign: float) -> None:
-    """Restore the order of a heap below ``root``: by (key, index) rising, or falling if ``sign`` is -1."""
-    n = len(heap)
+def _sift(keys: Floats, heap: Ints, n: int, root: int, sign: float) -> None:
+    """Restore the order of a heap of ``n`` below ``root``: by (key, index) rising, or falling if ``sign`` is -1."""
     while True:
         child = 2 * root + 1
         if child >= n:
@@ -1052,76 +1110,76 @@ def _sift(keys: Floats, heap: Ints, root: int, sign: float) -> None:
         root = child
 
 
-@_compiled
-def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, keys: Floats, most: int, guess: Ints) -> Ints:
-    """Return a heap of the entries with the least keys of a first server, ``most`` of them, and write all keys.
+@_inlined
+def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, most: int, guessed: int, room: _Room) -> int:
+    """Make a heap of the entries with the least keys of a first server, ``most`` of them, and write all keys.
 
     More are not needed to place as many servers: whatever machines hold some already, one of the first ones does not.
-    With a good ``guess`` of them, distinct entries that hold a server, little has to be exchanged.
+    Where the heap begins with good guesses of them, distinct entries that hold a server, little has to be exchanged.
+    Returned is how many there are.
     """
-    for i in range(len(a)):
+    n = len(a)
+    keys, heap, known = room.keys, room.heap, room.known
+    for i in range(n):
         worth = x - a[i]
-        keys[i] = b[i] + (worth * losses[i] if worth > 0.0 else 0.0)
-    heap = np.empty(min(len(a), most), dtype=np.int64)
-    count = min(len(guess), len(heap))
-    heap[:count] = guess[:count]
-    known = np.zeros(len(a), dtype=np.bool_)
-    known[heap[:count]] = True
-    if count == len(heap):
+        keys[i] = b[i] + (worth if worth > 0.0 else 0.0) * losses[i]
+        known[i] = False
+    most = min(n, most)
+    count = min(guessed, most)
+    for i in range(count):
+        known[heap[i]] = True
+    if count == most:
         for root in range(count // 2 - 1, -1, -1):
-            _sift(keys, heap, root, -1.0)
+            _sift(keys, heap, count, root, -1.0)
     begin = 0
-    while begin < len(a) and count < len(heap):
+    while begin < n and count < most:
         if losses[begin] >= 0 and not known[begin]:
             heap[count] = begin
             count += 1
-            if count == len(heap):
+            if count == most:
                 for root in range(count // 2 - 1, -1, -1):
-                    _sift(keys, heap, root, -1.0)
+                    _sift(keys, heap, count, root, -1.0)
         begin += 1
     # Where there are fewer than wanted, all have been looked at.
-    dearest = keys[heap[0]] if 0 < len(heap) == count else -np.inf
-    for i in range(begin, len(a)):
+    dearest = keys[heap[0]] if 0 < most == count else -np.inf
+    for i in range(begin, n):
         # Nearly all are dearer: what else there is to ask comes after.
         if keys[i] > dearest or losses[i] < 0 or known[i] or (keys[i] == dearest and i > heap[0]):
             continue
         heap[0] = i
-        _sift(keys, heap, 0, -1.0)
+        _sift(keys, heap, count, 0, -1.0)
         dearest = keys[heap[0]]
-    heap = heap[:count]
     for root in range(count // 2 - 1, -1, -1):
-        _sift(keys, heap, root, 1.0)
-    return heap
+        _sift(keys, heap, count, root, 1.0)
+    return count
 
 
 @_compiled
 def _servers_first(
-    listed: _Listed, ask: Ask, ranks: Ints, x: float, costs: Floats, better: Floats, beyond: int, servers_at: Ints
+    listed: _Listed, ask: Ask, x: float, costs: Floats, better: Floats, beyond: int, room: _Room
 ) -> bool:
-    """Place servers one by one where they hurt least, then fill workers by A; ``ranks`` are places in ``by_a``.
+    """Place servers one by one where they hurt least, then fill workers by A.
 
     ``costs`` is lowered where this sweep is cheaper, and ``better`` marks where. The sweep ends before configuration
     ``beyond``, and ``servers_at`` tells where the servers of the last one are, if it is one that the sweep finds.
     Returned is whether any server took worker slots: where none did, a larger worth of those changes nothing.
+    ``places`` are those in ``by_a``.
     """
     n = len(listed.machines)
-    by_a, worker_cost, server_cost = listed.by_a, listed.worker_cost, listed.server_cost
-    free, alone, worker, server = listed.free, listed.alone, ask.worker, ask.server
-    keys = np.empty(n)
+    by_a, by_b, worker_cost, server_cost = listed.by_a, listed.by_b, listed.worker_cost, listed.server_cost
+    free, alone, losses, worker, server = listed.free, listed.alone, listed.losses, ask.worker, ask.server
+    keys, after, fits, servers_at, heap = room.keys, room.after, room.fits, room.servers_at, room.heap
+    places = room.places
     # Those with the least B are good guesses.
-    guess = np.empty(min(n, ask.most_servers), dtype=np.int64)
-    count = 0
-    for i in listed.by_b:
-        if count == len(guess):
-            break
-        guess[count] = i
-        count += listed.losses[i] >= 0
-    heap = _first_servers(worker_cost, server_cost, listed.losses, x, keys, ask.most_servers, guess[:count])
-    after = np.empty(n, dtype=np.int64)
-    for i in heap:
-        after[i] = listed.fits[i] - listed.losses[i]
-    fits = listed.fits.copy()
-    servers_at[:] = 0
+    count, most = 0, min(n, ask.most_servers)
+    for j in range(n):
+        if count < most:
+            heap[count] = by_b[j]
+            count += losses[by_b[j]] >= 0
+    count = _first_servers(worker_cost, server_cost, losses, x, ask.most_servers, count, room)
+    for i in range(n):
+        fits[i], servers_at[i] = listed.fits[i], 0
+        after[i] = fits[i] - losses[i]
     lossy = False
     placed_servers = 0
     paid_servers = 0.0
@@ -1134,16 +1192,14 @@ def _servers_first(
         workers, servers = ask.workers[k], ask.servers[k]
         if workers >= too_many:
             continue
-        while placed_servers < servers:
-            if len(heap) == 0 or keys[heap[0]] == np.inf:
-                return lossy
+        while placed_servers < servers and count > 0 and keys[heap[0]] < np.inf:
             i = heap[0]
             paid_servers += server_cost[i]
             servers_at[i] += 1
             lost = fits[i] - after[i]
             if lost > 0:
                 lossy = True
-                if ranks[i] < at:
+                if places[i] < at:
                     placed -= lost
                     paid -= lost * worker_cost[i]
             fits[i] = after[i]
@@ -1152,8 +1208,12 @@ def _servers_first(
                 after[i] = _fit_beside(free[i], server, servers_at[i] + 1, worker, fits[i]) if fits[i] > 0 else 0
                 worth = x - worker_cost[i]
                 keys[i] = server_cost[i] + (worth * (fits[i] - after[i]) if worth > 0.0 else 0.0)
-            _sift(keys, heap, 0, 1.0)
+            _sift(keys, heap, count, 0, 1.0)
             placed_servers += 1
+        if placed_servers < servers:
+            # Nor are there any for the configurations to come.
+            too_many = 0
+            continue
         while placed > workers:
             at -= 1
             placed -= fits[by_a[at]]
@@ -1386,6 +1446,40 @@ def _beyond(ask: Ask, costs: Floats, floor: Floats, limits: Floats) -> int:
 
 
 @_compiled
+def _swept(
+    listed: _Listed,
+    ask: Ask,
+    worths: Floats,
+    floor: Floats,
+    limits: Floats,
+    costs: Floats,
+    better: Floats,
+    room: _Room,
+) -> bool:
+    """Find the least of all sweeps for each configuration; return whether a packing of any may be of use.
+
+    Only where ``floor``, which no placement costs less than, is below ``limits``: sweeps end after the last of those,
+    and are left out where none can get any cheaper. ``worths`` are those of the server-first ones. ``better`` is -1
+    where worker-first won, else the x of the server-first sweep that won.
+    """
+    for k in range(len(costs)):
+        costs[k], better[k] = np.inf, -1.0
+    beyond = _beyond(ask, costs, floor, limits)
+    _workers_first(listed, ask, costs, beyond, room)
+    for at in range(len(listed.by_a)):
+        room.places[listed.by_a[at]] = at
+    turn, lossy = 0, ask.most_servers > 0
+    while lossy and turn < len(worths):
+        beyond = _beyond(ask, costs, floor, limits)
+        lossy = beyond > 0 and _servers_first(listed, ask, worths[turn], costs, better, beyond, room)
+        turn += 1
+    wanted = False
+    for k in range(len(costs)):
+        wanted |= (costs[k] == np.inf) & (floor[k] < limits[k])
+    return wanted and ask.most_servers > 0
+
+
+@_compiled
 def _across(
     view: LedgerView,
     slot: int,
@@ -1399,52 +1493,20 @@ def _across(
     limits: Floats,
     costs: Floats,
     better: Floats,
+    room: _Room,
 ) -> None:
-    """Find the least of all sweeps for each configuration, and a packing of those that fit and no sweep finds.
+    """Do as ``_swept``, and find a packing of those that fit and no sweep finds: ``better`` is ``_PACKED`` there.
 
-    Only where ``floor``, which no placement costs less than, is below ``limits``: sweeps end after the last of those,
-    and are left out where none can get any cheaper. ``worths`` are those of the server-first ones, none if they are yet
-    to be found. ``better`` is -1 where worker-first won, ``_PACKED`` where only a packing was found, else the x of the
-    server-first sweep that won.
+    ``useful`` has all machines of the domain, ``listed`` those that sweeps get to.
     """
-    costs[:] = np.inf
-    better[:] = -1.0
-    if len(listed.machines) == 0:
+    if not _swept(listed, ask, worths, floor, limits, costs, better, room):
         return
-    _workers_first(listed, ask, costs, _beyond(ask, costs, floor, limits))
-    if ask.most_servers == 0:
-        return
-    beyond = _beyond(ask, costs, floor, limits)
-    if beyond == 0:
-        return
-    if len(worths) == 0:
-        if _are_few(useful):
-            worths = _worths_of_few(useful.worker_cost, useful.fits, useful.weights)
-        else:
-            worths = _worths(listed.worker_cost[listed.by_a], listed.fits[listed.by_a], ask)
-    ranks = _ranks(listed.by_a)
-    servers_at = np.empty(len(listed.machines), dtype=np.int64)
-    for x in worths:
-        if beyond == 0 or not _servers_first(listed, ask, ranks, x, costs, better, beyond, servers_at):
-            break
-        beyond = _beyond(ask, costs, floor, limits)
-    wanted = (costs == np.inf) & (floor < limits)
-    if wanted.any():
-        whole = listed
-        if len(listed.machines) < len(useful.machines):
-            # Some of them may hold nothing.
-            part = _part(view, level, useful, 0, len(useful.machines), ask.most_workers + ask.most_servers)
-            whole = _listed(view, slot, ask, memo, part.machines)
-        _pack(whole, ask, costs, better, wanted, -1)
-
-
-@_compiled
-def _ranks(order: Ints) -> Ints:
-    """Return the place of each entry in an order."""
-    ranks = np.empty(len(order), dtype=np.int64)
-    for at in range(len(order)):
-        ranks[order[at]] = at
-    return ranks
+    whole = listed
+    if len(listed.machines) < len(useful.machines):
+        # Some of them may hold nothing.
+        part = _part(view, level, useful, 0, len(useful.machines), ask.most_workers + ask.most_servers)
+        whole = _listed(view, slot, ask, memo, part.machines)
+    _pack(whole, ask, costs, better, (costs == np.inf) & (floor < limits), -1)
 
 
 @_compiled
@@ -1556,14 +1618,15 @@ def _entries(useful: _Useful, order: Ints) -> _Useful:
 
 
 @_compiled
-def _holding(useful: _Useful, begin: int, end: int) -> Ints:
-    """Return the machines of some entries that can hold anything of a job."""
-    machines = np.empty(end - begin + 1, dtype=np.int64)
+def _holding(useful: _Useful, begin: int, end: int) -> tuple[Ints, Ints]:
+    """Return the machines of some entries that can hold anything of a job, and their weights."""
+    found = np.empty((2, end - begin + 1), dtype=np.int64)
+    machines, weights = found[0], found[1]
     count = 0
     for i in range(begin, end):
-        machines[count] = useful.machines[i]
+        machines[count], weights[count] = useful.machines[i], useful.weights[i]
         count += (useful.fits[i] > 0) | (useful.losses[i] >= 0)
-    return machines[:count]
+    return machines[:count], weights[:count]
 
 
 @_compiled
@@ -1651,9 +1714,11 @@ def _domains(view: LedgerView, level: int, useful: _Useful) -> _Domains:
         end = _end(view, level, machines, begin)
         least, least_server, held = _NEVER, _NEVER, 0
         for i in range(begin, end):
-            held += fits[i]
-            least = min(least, worker_cost[i] if fits[i] > 0 else _NEVER)
-            least_server = min(least_server, server_cost[i] if losses[i] >= 0 else _NEVER)
+            # All is read, whether it counts or not: this way nothing has to be foretold.
+            a, b, fit, loss = worker_cost[i], server_cost[i], fits[i], losses[i]
+            held += fit
+            least = min(least, a if fit > 0 else _NEVER)
+            least_server = min(least_server, b if loss >= 0 else _NEVER)
         if end > begin + 1 or useful.weights[begin] > 1:
             begins[count], ends[count], room[count] = begin, end, held
             least_a[count], least_b[count] = least, least_server
@@ -1681,18 +1746,16 @@ def _may_pay(domains: _Domains, i: int, workers: Floats, servers: Floats, limits
 @_compiled
 def _has_enough(listed: _Listed, ask: Ask, limits: Floats, floor: Floats) -> bool:
     """Whether any configuration may cost less than its limit; those that need more than is free in all cost +inf."""
-    worker, server = ask.worker, ask.server
-    total = np.zeros(len(worker))
-    for i in range(len(listed.machines)):
-        for r in range(len(total)):
-            total[r] += listed.free[i, r]
+    for r in range(len(ask.worker)):
+        total = 0.0
+        for i in range(len(listed.machines)):
+            total += listed.free[i, r]
+        for k in range(len(limits)):
+            if floor[k] < limits[k] and ask.workers[k] * ask.worker[r] + ask.servers[k] * ask.server[r] > total:
+                floor[k] = np.inf
     found = False
     for k in range(len(limits)):
-        if floor[k] < limits[k]:
-            for r in range(len(total)):
-                if ask.workers[k] * worker[r] + ask.servers[k] * server[r] > total[r]:
-                    floor[k] = np.inf
-            found = found or floor[k] < np.inf
+        found |= floor[k] < limits[k]
     return found
 
 
@@ -1747,7 +1810,7 @@ def _shares(ask: Ask) -> _Shares:
     return _Shares(shared, 1.0 / ask.worker[shared], 1.0 / ask.server[shared])
 
 
-@_compiled
+@_inlined
 def _saved_at_most(
     used: Floats, capacity: Floats, shares: _Shares, memo: _Memo, machines: Ints, at_a: float, at_b: float
 ) -> float:
@@ -1774,7 +1837,7 @@ def _saved_at_most(
     return total * (1.0 + _EQUAL)
 
 
-@_compiled
+@_inlined
 def _raised(
     at_a: float, at_b: float, saved: float, workers: Floats, servers: Floats, limits: Floats, floor: Floats
 ) -> tuple[int, int]:
@@ -1802,6 +1865,7 @@ def _shares_floor(
     memo: _Memo,
     machines: Ints,
     least_b: float,
+    room: _Room,
     pairs: Floats,
     workers: Floats,
     servers: Floats,
@@ -1818,26 +1882,24 @@ def _shares_floor(
     """
     left = len(floor)
     for at in range(len(pairs)):
-        if pairs[at, 0] > 0.0:
+        if pairs[at, 0] > 0.0 and left > 0:
             saved = _saved_at_most(used, capacity, shares, memo, machines, pairs[at, 0], pairs[at, 1])
             _, left = _raised(pairs[at, 0], pairs[at, 1], saved, workers, servers, limits, floor)
-            if left == 0:
-                return False
-    costs = np.empty(len(machines))
-    room, room_for_servers = 0, 0
-    for i in range(len(machines)):
+    costs, order = room.keys, room.heap
+    held, held_servers, count = 0, 0, len(machines) if left > 0 else 0
+    for i in range(count):
         costs[i] = memo.worker_cost[machines[i]]
-        room += memo.fits[machines[i]]
-        room_for_servers += memo.alone[machines[i]]
+        held += memo.fits[machines[i]]
+        held_servers += memo.alone[machines[i]]
+    _write_order(costs, count, order)
     # Places of workers that a server takes, about.
-    places = room / room_for_servers if room_for_servers > 0 else 0.0
+    places = held / held_servers if held_servers > 0 else 0.0
     placed, least = 0, 0.0
     # Bounds rise up to where the last worker goes, and fall beyond.
-    rising, risen = True, False
-    for i in _order(costs):
-        if risen and not rising:
-            break
-        machine = machines[i]
+    at, rising, risen = 0, True, False
+    while at < count and left > 0 and (rising or not risen):
+        machine = machines[order[at]]
+        at += 1
         if memo.fits[machine] == 0:
             continue
         placed += memo.fits[machine]
@@ -1847,21 +1909,21 @@ def _shares_floor(
                 least = min(least, workers[k] if floor[k] < limits[k] else np.inf)
         if placed < least:
             continue
-        at_a = costs[i]
+        at_a = memo.worker_cost[machine]
         rising = False
-        for turn in range(2 if room_for_servers > 0 else 1):
+        for turn in range(2):
+            if left == 0 or (turn == 1 and held_servers == 0):
+                continue
             at_b = memo.server_cost[machine] if turn == 0 else max(least_b, places * at_a)
             saved = _saved_at_most(used, capacity, shares, memo, machines, at_a, at_b)
             raised, still = _raised(at_a, at_b, saved, workers, servers, limits, floor)
             rising = rising or raised > 0
             if still < left:
-                pairs[1] = pairs[0]
+                pairs[1, 0], pairs[1, 1] = pairs[0, 0], pairs[0, 1]
                 pairs[0, 0], pairs[0, 1] = at_a, at_b
                 left = still
-            if left == 0:
-                return False
         risen = risen or rising
-    return True
+    return left > 0
 
 
 @_compiled
@@ -1890,7 +1952,8 @@ def _costs_at(
     here, floor, better = np.empty(len(costs)), np.empty(len(costs)), np.empty(len(costs))
     limits = lower.copy()
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
-    none, pairs, shares = np.empty(0), np.zeros((2, 2)), _shares(ask)
+    pairs, shares, levels = np.zeros((2, 2)), _shares(ask), np.empty(5)
+    room = _room((domains.ends - domains.begins).max() if len(domains.begins) > 0 else 0)
     used = view.used[slot % view.used.shape[0]]
     found = False
     # Those first that are likely to be the cheapest.
@@ -1905,24 +1968,26 @@ def _costs_at(
             continue
         part_of, least_b = machines[begin:end], domains.least_b[i]
         if not _shares_floor(
-            used, view.capacity, shares, memo, part_of, least_b, pairs, workers, servers, limits, floor
+            used, view.capacity, shares, memo, part_of, least_b, room, pairs, workers, servers, limits, floor
         ):
             continue
-        listed = _listed(view, slot, ask, memo, _holding(useful, begin, end))
+        holding, weights = _holding(useful, begin, end)
+        listed = _listed(view, slot, ask, memo, holding)
         if not _domain_floor(listed, ask, limits, floor) or not _has_enough(listed, ask, limits, floor):
             continue
         if exact:
             part = _part(view, level, useful, begin, end, ask.most_workers + ask.most_servers)
             _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
-        elif level == 1 and len(listed.machines) <= _FEW:
+        elif level == 1 and weights.sum() <= _FEW:
             # None is left out, and none comes before another.
-            part = _slice(useful, begin, end)
-            _across(view, slot, level, ask, memo, part, listed, none, floor, limits, here, better)
+            count = _worths_of_few(listed.worker_cost, listed.fits, weights, listed.by_a, levels)
+            if _swept(listed, ask, levels[:count], floor, limits, here, better, room):
+                _pack(listed, ask, here, better, (here == np.inf) & (floor < limits), -1)
         else:
             part = _slice(useful, begin, end)
-            short, within = _short_for_all(view, level, part, ask, np.full(3, np.inf))
+            short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf))
             listed = _listed(view, slot, ask, memo, short.machines)
-            _across(view, slot, level, ask, memo, part, listed, within, floor, limits, here, better)
+            _across(view, slot, level, ask, memo, part, listed, worths, floor, limits, here, better, room)
         found = True
         for k in range(len(costs)):
             # Of equal domains the first.
@@ -2053,7 +2118,10 @@ def _costs(
             _ceilings(ask, costs, ceiling, ceilings)
             # Of the machines with the least A and B, as many as any configuration needs are listed.
             if ceiling.high == np.inf or _domain_floor(listed, ask, ceilings[top], floor):
-                _across(view, slot, top, ask, memo, useful, listed, worths, floor, ceilings[top], costs[top], better)
+                room = _room(len(listed.machines))
+                _across(
+                    view, slot, top, ask, memo, useful, listed, worths, floor, ceilings[top], costs[top], better, room
+                )
     _ceilings(ask, costs, ceiling, ceilings)
     limits = np.full(ask.samples.shape, np.inf)
     if not all_of_them:
@@ -2240,7 +2308,11 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float) -> tuple[Ints, Int
             fits = _pack(listed, ask, unknown, np.empty(len(unknown)), unknown > 0.0, k)
         _fill(listed, ask, k, listed.by_a, listed.by_b, fits, workers_at, servers_at)
         return workers_at, servers_at
-    _servers_first(listed, ask, _ranks(listed.by_a), x, unknown, np.empty(len(unknown)), k + 1, servers_at)
+    room = _room(n)
+    for at in range(n):
+        room.places[listed.by_a[at]] = at
+    _servers_first(listed, ask, x, unknown, np.empty(len(unknown)), k + 1, room)
+    servers_at[:] = room.servers_at
     left = ask.workers[k]
     for i in listed.by_a:
         if left == 0:
@@ -2312,7 +2384,8 @@ def _place(
             short, worths = _short_for_all(view, level, useful, group, np.full(3, np.inf))
             part = _listed(view, slot, group, memo, short.machines)
             anything, unlimited = np.zeros(len(costs)), np.full(len(costs), np.inf)
-            _across(view, slot, level, group, memo, useful, part, worths, anything, unlimited, costs, better)
+            room = _room(len(part.machines))
+            _across(view, slot, level, group, memo, useful, part, worths, anything, unlimited, costs, better, room)
             way = better[at]
         elif way != _PACKED:
             worths = np.full(1 if way >= 0.0 else 0, way)
