@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core import event
 from tests.optim.certificate import recompute
 
 from slotwise.cli import main, output
@@ -474,6 +475,12 @@ def test_what_takes_long_is_said_once_where_no_terminal_shows_it(
         while not said and time.monotonic() < deadline:
             said = capsys.readouterr().err
     assert said == "slotwise: loading kernels ...\n"
+    monkeypatch.setattr(output, "PATIENCE", 0.2)
+    with output.working("loading kernels", "fifo"), event.trigger_event("numba:compile"):
+        said = ""
+        while not said and time.monotonic() < deadline:
+            said = capsys.readouterr().err
+    assert said.startswith("slotwise: compiling kernels for fifo, up to a minute")
     monkeypatch.setattr(output, "PATIENCE", 3600.0)
     with output.working("loading kernels"):
         pass

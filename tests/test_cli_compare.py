@@ -211,7 +211,7 @@ def test_who_is_asked_to_end_while_kernels_compile_does_so_at_once(tmp_path: Pat
         text=True,
     )
     assert started.stderr is not None
-    assert "loading kernels" in started.stderr.readline()
+    assert "compiling kernels for drf" in started.stderr.readline()
     started.send_signal(number)
     out, said = started.communicate(timeout=60)
 

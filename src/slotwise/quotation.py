@@ -17,7 +17,7 @@ from slotwise.model.schedule import Reason
 from slotwise.optim.planner import Plan, Planner
 from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Request, Surveyor
-from slotwise.optim.slot import Hints, exact_costs, sweep_costs
+from slotwise.optim.slot import exact_costs, sweep_costs
 from slotwise.optim.solver import Exact, Sweep
 
 __all__ = ["SOLVERS", "Quote", "Size", "quote"]
@@ -176,8 +176,9 @@ def quote(
     ledger = Ledger(cluster, horizon)
     at = calibrated.observe(request.bid, idle=True)
     costs = costs_of(ledger.view, 0, request.ask, at)
-    useful = solver().curves(ledger, 0, 1, request, at).choices
-    places = solver().places(ledger, np.zeros_like(useful), request, useful, Hints.none(len(useful)), at)
+    curves = solver().curves(ledger, 0, 1, request, at)
+    useful, slots = curves.choices, np.zeros_like(curves.choices)
+    places = solver().places(ledger, slots, request, useful, curves.hints(slots, np.arange(len(slots))), at)
     levels = {choice: cluster.level(places.at(i).machines) for i, choice in enumerate(useful.tolist())}
     sizes = _sizes(request, cluster, slot_seconds, costs, levels)
     if not sizes or not all(math.isfinite(size.cost) for size in sizes):

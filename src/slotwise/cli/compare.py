@@ -185,11 +185,10 @@ def compare(
     count = 0
     interrupted = False
     try:
-        with working("loading kernels (compiled once, which takes minutes, then cached)"):
-            for name in sorted({name for name, _ in asked if name is not None}):
-                # Whoever fails does so again below, where it is told.
-                with suppress(SlotwiseError), catalogue.blaming(name):
-                    warm_up(name, solver)
+        for name in sorted({name for name, _ in asked if name is not None}):
+            # Whoever fails does so again below, where it is told.
+            with working("loading kernels", name), suppress(SlotwiseError), catalogue.blaming(name):
+                warm_up(name, solver)
         with progress("compare: runs", len(asked)) as shown:
             made = play(source, asked, conditions, events=folder is not None, processes=processes, backend=parallel)
             with closing(made):

@@ -85,7 +85,7 @@ def explain(
         )
     if policy not in catalogue.NAMES and catalogue.source_of(policy) != row["policy_source"]:
         raise InvalidInput(f"--policy {policy}: its file has changed since the run; run slotwise compare again")
-    with working("playing the run again"):
+    with working("playing the run again", "that run"):
         found = ask(
             policy,
             where,

@@ -84,20 +84,48 @@ def event_log(path: Path, reads: Sequence[str | None]) -> Iterator[Callable[[Eve
 
 
 @contextmanager
-def working(label: str) -> Iterator[None]:
-    """Say what is being done: in a terminal while it is, elsewhere once if it takes long."""
+def working(label: str, compiled_for: str = "") -> Iterator[None]:
+    """Say what is being done: in a terminal while it is, elsewhere once if it takes long.
+
+    Parameters
+    ----------
+    label : str
+        What that is.
+    compiled_for : str
+        Whom kernels are compiled for, which is said instead as soon as one is.
+    """
+    whom = f" for {compiled_for}" if compiled_for else ""
+    news = f"compiling kernels{whom}, up to a minute (they are kept; other commands and policies may need more)"
+    said = [label]
     if not sys.stderr.isatty():
-        patience = Timer(PATIENCE, lambda: print(f"slotwise: {label} ...", file=sys.stderr, flush=True))
+        patience = Timer(PATIENCE, lambda: print(f"slotwise: {said[-1]} ...", file=sys.stderr, flush=True))
         patience.daemon = True
         patience.start()
         try:
-            yield
+            with _when_compiling(lambda: said.append(news)):
+                yield
         finally:
             patience.cancel()
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(label):
+    with Console(stderr=True).status(label) as status, _when_compiling(lambda: status.update(news)):
+        yield
+
+
+@contextmanager
+def _when_compiling(then: Callable[[], None]) -> Iterator[None]:
+    """Do something whenever a kernel is compiled that was not found on disk."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, event: object) -> None:
+            then()
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
         yield
 
 

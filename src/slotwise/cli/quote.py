@@ -75,7 +75,7 @@ def quote(
         chosen = _with(chosen, workers)
     from slotwise.quotation import quote as ask
 
-    with working("planning (kernels are compiled once, which takes minutes, then cached)"):
+    with working("planning", "a quote"):
         found = ask(
             chosen,
             where,

@@ -63,8 +63,8 @@ def reproduce(
         if policy not in catalogue.NAMES:
             raise InvalidInput(f"--policies must be of {', '.join(catalogue.NAMES)}, got {policy!r}")
     plots.require()
-    with working("loading kernels (compiled once, which takes minutes, then cached)"):
-        for policy in chosen:
+    for policy in chosen:
+        with working("loading kernels", policy):
             warm_up(policy)
     command = "slotwise reproduce"
     given = {"--quick": quick, "--seeds": seeds}

@@ -110,7 +110,7 @@ def simulate(
         if gantt:
             log = _noting(moves, log)
         stack.enter_context(catalogue.blaming(policy))
-        with working("loading kernels (compiled once, which takes minutes, then cached)"):
+        with working("loading kernels", policy):
             warm_up(policy, solver)
         shown = stack.enter_context(progress(f"{policy}: slots", source.horizon))
         run = play(

@@ -87,7 +87,10 @@ def _cheapest(spread: Floats, rows: Ints, free: Floats) -> None:
     Up to each range as much is free as in the row which has the most up to there.
     """
     if len(rows) == 1:
-        free[:] = spread[rows[0]]
+        # Sums and differences could round.
+        for r in range(len(free)):
+            for b in range(free.shape[1]):
+                free[r, b] = spread[rows[0], r, b]
         return
     free[:] = 0.0
     for row in rows:

@@ -85,13 +85,17 @@ class Prices:
 
     def rows(self, first: int, count: int) -> tuple[Floats, Floats]:
         """Return ln L and ln(U / L) of ``count`` slots from ``first`` on, (count, R) each."""
+        if len(self.relief) == 0:
+            low, ratio = np.empty((2, count, len(self.log_low)))
+            low[:], ratio[:] = self.log_low, self.log_ratio
+            return low, ratio
         less = np.zeros((count, 1))
         # What has passed since costs like the slot itself.
         ahead = max(0, first - self.slot)
         passed = min(count, max(0, self.slot - first))
         near = self.relief[ahead : ahead + count - passed]
         less[passed : passed + len(near), 0] = near
-        if passed and len(self.relief):
+        if passed:
             less[:passed] = self.relief[0]
         return self.log_low + less, np.where(self.log_ratio != 0, self.log_ratio - less, 0.0)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numba
 import numpy as np
@@ -235,12 +235,23 @@ class Places(NamedTuple):
 
 
 def _compiled(function: Any) -> Any:
+    """Compile a kernel.
+
+    Kernels give each other numbers and truths that are no constants, hence ``np.int64(0)`` and ``np.bool_(True)``: for
+    each constant numba would compile the one that is called again. ``exact`` is None, and not False, for sweeps: what
+    is for the exact program alone is not compiled then. What is a row of another array is copied in a loop, since numba
+    compiles half a library of text for the message that shapes differ.
+    """
     return numba.njit(cache=True, error_model="numpy")(function)
 
 
 def _inlined(function: Any) -> Any:
-    """Compile into each caller: one that calls nothing, makes no array, and has one end counts no references at all."""
-    return numba.njit(cache=True, error_model="numpy", inline="always")(function)
+    """Compile a kernel as a part of those that call it.
+
+    On its own it would be compiled twice. And a kernel that calls no other, makes no array and has one end only counts
+    no references to what it was given, which takes longer than many of them do.
+    """
+    return numba.njit(inline="always", error_model="numpy")(function)
 
 
 class _Listed(NamedTuple):
@@ -391,11 +402,11 @@ def _candidates(view: LedgerView, row: int, ask: Ask) -> tuple[Ints, Ints]:
     classes = len(view.starts) - 1
     touched = view.counts[row]
     chosen = np.empty(view.capacity.shape[0], dtype=np.int64)
-    chosen[:touched] = view.touched[row, :touched]
     weights = np.ones(view.capacity.shape[0], dtype=np.int64)
     count = touched
     touched_of = np.zeros(classes, dtype=np.int64)
     for i in range(touched):
+        chosen[i] = view.touched[row, i]
         touched_of[view.classes[chosen[i]]] += 1
     for c in range(classes):
         begin, end = view.starts[c], view.starts[c + 1]
@@ -423,8 +434,14 @@ def _candidates(view: LedgerView, row: int, ask: Ask) -> tuple[Ints, Ints]:
                 found += 1
             i += 1
     if count > touched and (touched > 0 or classes > 1):
-        order = np.argsort(chosen[:count], kind="mergesort")
-        return chosen[order], weights[order]
+        weight_of = np.zeros(len(weights), dtype=np.int64)
+        for i in range(count):
+            weight_of[chosen[i]] = weights[i]
+        count = 0
+        for machine in range(len(weight_of)):
+            if weight_of[machine] > 0:
+                chosen[count], weights[count] = machine, weight_of[machine]
+                count += 1
     return chosen[:count], weights[:count]
 
 
@@ -667,8 +684,7 @@ def _order(costs: Floats) -> Ints:
     for bucket in buckets:
         ends[bucket + 1] += 1
     if ends.max() > _LARGEST_BUCKET:
-        order[:] = np.argsort(costs, kind="mergesort")
-        return order
+        return np.argsort(costs, kind="mergesort")
     for bucket in range(count):
         ends[bucket + 1] += ends[bucket]
     for i in range(count):
@@ -700,7 +716,7 @@ def _write_order(costs: Floats, count: int, order: Ints) -> None:
         _sift(costs, order, count, root, -1.0)
     for last in range(count - 1, 0, -1):
         order[0], order[last] = order[last], order[0]
-        _sift(costs, order, last, 0, -1.0)
+        _sift(costs, order, last, np.int64(0), -1.0)
 
 
 @_compiled
@@ -816,14 +832,14 @@ def _short(useful: _Useful, ask: Ask, worths: Floats, workers_first: bool) -> _S
     marks[first] = True
     if most_servers > 0:
         room = _room(len(machines))
-        count = 0
+        count = np.int64(0)
         if workers_first:
             full = 0
             left = most_workers
             while full < len(first) and left > 0:
                 left -= fits[first[full]]
                 full += 1
-            count = _first_servers(a, b, losses, 0.0, most_servers + full, 0, room)
+            count = _first_servers(a, b, losses, 0.0, most_servers + full, count, room)
             marks[room.heap[:count]] = True
         for x in worths:
             if x == 0.0 and workers_first:
@@ -883,7 +899,7 @@ def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, like
         elif ask.most_servers > 0:
             first = _cheapest(a, fits, _needed(ask), most)
             worths = _worths(a[first], fits[first], ask)
-    found = _short(_part(view, level, useful, 0, len(a), most), ask, worths, True)
+    found = _short(_part(view, level, useful, most), ask, worths, np.bool_(True))
     return found, worths
 
 
@@ -989,14 +1005,14 @@ def _loosely(count: int) -> int:
 
 @_compiled
 def _inside(
-    view: LedgerView, slot: int, ask: Ask, useful: _Useful, listed: _Listed, cutoff: float, costs: Floats
-) -> Ints:
-    """Write the cost of the cheapest single machine of each configuration, closed form; return which one it is.
+    view: LedgerView, slot: int, ask: Ask, useful: _Useful, listed: _Listed, cutoff: float, costs: Floats, where: Ints
+) -> None:
+    """Write the cost of the cheapest single machine of each configuration, closed form, and which one it is.
 
     Machines that are not ``listed`` have an A of at least ``cutoff``.
     """
     row = slot % view.used.shape[0]
-    where = np.full(len(costs), -1)
+    where[:] = -1
     costs[:] = np.inf
     machines, worker_cost, server_cost = useful.machines, useful.worker_cost, useful.server_cost
     fits, losses = useful.fits, useful.losses
@@ -1046,7 +1062,6 @@ def _inside(
                     where[k] = machine
         if where[k] < 0:
             too_many, beside_these = workers, servers
-    return where
 
 
 @_compiled
@@ -1147,7 +1162,7 @@ def _first_servers(a: Floats, b: Floats, losses: Ints, x: float, most: int, gues
         if keys[i] > dearest or losses[i] < 0 or known[i] or (keys[i] == dearest and i > heap[0]):
             continue
         heap[0] = i
-        _sift(keys, heap, count, 0, -1.0)
+        _sift(keys, heap, count, np.int64(0), -1.0)
         dearest = keys[heap[0]]
     for root in range(count // 2 - 1, -1, -1):
         _sift(keys, heap, count, root, 1.0)
@@ -1171,7 +1186,7 @@ def _servers_first(
     keys, after, fits, servers_at, heap = room.keys, room.after, room.fits, room.servers_at, room.heap
     places = room.places
     # Those with the least B are good guesses.
-    count, most = 0, min(n, ask.most_servers)
+    count, most = np.int64(0), min(n, ask.most_servers)
     for j in range(n):
         if count < most:
             heap[count] = by_b[j]
@@ -1208,7 +1223,7 @@ def _servers_first(
                 after[i] = _fit_beside(free[i], server, servers_at[i] + 1, worker, fits[i]) if fits[i] > 0 else 0
                 worth = x - worker_cost[i]
                 keys[i] = server_cost[i] + (worth * (fits[i] - after[i]) if worth > 0.0 else 0.0)
-            _sift(keys, heap, count, 0, 1.0)
+            _sift(keys, heap, count, np.int64(0), 1.0)
             placed_servers += 1
         if placed_servers < servers:
             # Nor are there any for the configurations to come.
@@ -1302,8 +1317,10 @@ def _trades(listed: _Listed, ask: Ask, by_b: Ints) -> _Trades:
 @_compiled
 def _holds(listed: _Listed, ask: Ask, trades: _Trades, k: int, servers_at: Ints) -> bool:
     """Whether configuration ``k`` fits anywhere (exact). If so ``servers_at`` leaves room for its workers."""
-    servers_at[:] = trades.spare
-    missing = ask.servers[k] - servers_at.sum()
+    missing = ask.servers[k]
+    for i in range(len(servers_at)):
+        servers_at[i] = trades.spare[i]
+        missing -= trades.spare[i]
     over = listed.fits.sum() - ask.workers[k]
     for at in range(len(trades.machines)):
         if missing <= 0 or over < 0:
@@ -1348,7 +1365,8 @@ def _last_packed(listed: _Listed, ask: Ask, trades: _Trades, first: int, beyond:
         k = min(last + step, (last + beyond) // 2)
         if _holds(listed, ask, trades, k, tried):
             last, step = k, 2 * step
-            servers_at[:] = tried
+            for i in range(len(tried)):
+                servers_at[i] = tried[i]
         else:
             beyond = k
     return last
@@ -1504,9 +1522,9 @@ def _across(
     whole = listed
     if len(listed.machines) < len(useful.machines):
         # Some of them may hold nothing.
-        part = _part(view, level, useful, 0, len(useful.machines), ask.most_workers + ask.most_servers)
+        part = _part(view, level, useful, ask.most_workers + ask.most_servers)
         whole = _listed(view, slot, ask, memo, part.machines)
-    _pack(whole, ask, costs, better, (costs == np.inf) & (floor < limits), -1)
+    _pack(whole, ask, costs, better, (costs == np.inf) & (floor < limits), np.int64(-1))
 
 
 @_compiled
@@ -1559,7 +1577,7 @@ def _across_exactly(listed: _Listed, ask: Ask, costs: Floats) -> None:
     costs[:] = np.inf
     if len(listed.machines) == 0:
         return
-    table = _exact_table(listed, ask, False)
+    table = _exact_table(listed, ask, np.bool_(False))
     for k in range(len(ask.workers)):
         costs[k] = table[0, ask.servers[k], ask.workers[k]]
 
@@ -1572,9 +1590,9 @@ def _turns(view: LedgerView, useful: _Useful, most: int) -> Ints:
     """
     machines, fits, domain = useful.machines, useful.fits, view.domains[1]
     found, room = np.empty(len(machines), dtype=np.int64), np.empty(len(machines))
-    count, begin = 0, 0
+    count, begin = 0, np.int64(0)
     while begin < len(machines):
-        end = _end(view, 1, machines, begin)
+        end = _end(view, np.int64(1), machines, begin)
         missing = most
         for i in range(begin, end):
             # Not to overflow.
@@ -1644,35 +1662,36 @@ def _slice(useful: _Useful, begin: int, end: int) -> _Useful:
 
 
 @_compiled
-def _part(view: LedgerView, level: int, useful: _Useful, begin: int, end: int, most: int) -> _Useful:
-    """Return the machines of one domain, in the order in which equals are taken.
+def _part(view: LedgerView, level: int, useful: _Useful, most: int) -> _Useful:
+    """Return the machines of one domain in the order in which equals are taken; given are they as they come.
 
     Domains within it come one after another, those with the most room first, in workers, of which no more than ``most``
     count: what costs the same everywhere is then put into as few of them as can be.
     """
-    part: _Useful = _slice(useful, begin, end)
-    if begin == end or level == 1:
-        return part
-    machines = part.machines
-    order = np.arange(end - begin)
+    machines = useful.machines
+    if len(machines) == 0 or level == 1:
+        return useful
+    order = np.arange(len(machines))
     for inner in range(1, level):
         domain = view.domains[inner][machines]
         start = domain[0]
         room = np.zeros(domain[-1] - start + 1, dtype=np.int64)
-        for i in range(end - begin):
+        for i in range(len(machines)):
             # More room than the job can use is no better.
-            room[domain[i] - start] = min(room[domain[i] - start] + part.fits[i], most)
+            room[domain[i] - start] = min(room[domain[i] - start] + useful.fits[i], most)
         # By room, then by domain; within each as they are.
         sizes = np.bincount(domain - start, minlength=len(room))
         at = np.empty(len(room), dtype=np.int64)
-        turns = np.argsort(-room, kind="mergesort")
-        at[turns] = np.cumsum(sizes[turns]) - sizes[turns]
+        taken = 0
+        for turn in _order((most - room).astype(np.float64)):
+            at[turn] = taken
+            taken += sizes[turn]
         placed = np.empty_like(order)
         for entry in order:
             placed[at[domain[entry] - start]] = entry
             at[domain[entry] - start] += 1
         order = placed
-    part = _entries(part, order)
+    part: _Useful = _entries(useful, order)
     return part
 
 
@@ -1709,7 +1728,7 @@ def _domains(view: LedgerView, level: int, useful: _Useful) -> _Domains:
     counts, costs = np.empty((3, most), dtype=np.int64), np.empty((2, most))
     begins, ends, room, least_a, least_b = counts[0], counts[1], counts[2], costs[0], costs[1]
     count = 0
-    begin = 0
+    begin = np.int64(0)
     while begin < len(machines):
         end = _end(view, level, machines, begin)
         least, least_server, held = _NEVER, _NEVER, 0
@@ -1934,20 +1953,21 @@ def _costs_at(
     ask: Ask,
     memo: _Memo,
     useful: _Useful,
-    exact: bool,
+    exact: Literal[True] | None,
     lower: Floats,
     costs: Floats,
-) -> Ints:
-    """Write the least cost of each configuration at a level between machine and cluster; return which domain has it.
+    where: Ints,
+) -> None:
+    """Write the least cost of each configuration at a level between machine and cluster, and which domain has it.
 
     Only what costs less than ``lower`` is of use. Domains that cannot be cheaper for any configuration are not looked
     at.
     """
     costs[:] = np.inf
-    where = np.full(len(costs), -1)
+    where[:] = -1
     machines = useful.machines
     if not ask.useful[level] or len(machines) == 0:
-        return where
+        return
     domains = _domains(view, level, useful)
     here, floor, better = np.empty(len(costs)), np.empty(len(costs)), np.empty(len(costs))
     limits = lower.copy()
@@ -1975,14 +1995,14 @@ def _costs_at(
         listed = _listed(view, slot, ask, memo, holding)
         if not _domain_floor(listed, ask, limits, floor) or not _has_enough(listed, ask, limits, floor):
             continue
-        if exact:
-            part = _part(view, level, useful, begin, end, ask.most_workers + ask.most_servers)
+        if exact is not None:
+            part = _part(view, level, _slice(useful, begin, end), ask.most_workers + ask.most_servers)
             _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, here)
         elif level == 1 and weights.sum() <= _FEW:
             # None is left out, and none comes before another.
             count = _worths_of_few(listed.worker_cost, listed.fits, weights, listed.by_a, levels)
             if _swept(listed, ask, levels[:count], floor, limits, here, better, room):
-                _pack(listed, ask, here, better, (here == np.inf) & (floor < limits), -1)
+                _pack(listed, ask, here, better, (here == np.inf) & (floor < limits), np.int64(-1))
         else:
             part = _slice(useful, begin, end)
             short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf))
@@ -1994,7 +2014,6 @@ def _costs_at(
             if floor[k] < limits[k] and (here[k] < costs[k] or (here[k] == costs[k] and domain < where[k])):
                 costs[k] = here[k]
                 where[k] = domain
-    return where
 
 
 @_compiled
@@ -2068,23 +2087,25 @@ def _curve(
                 kept -= 1
             samples[kept], least_costs[kept], choices[kept] = trained, least, choice
             kept += 1
-    samples[:kept] = samples[:kept][::-1].copy()
-    least_costs[:kept] = least_costs[:kept][::-1].copy()
-    choices[:kept] = choices[:kept][::-1].copy()
+    for i in range(kept // 2):
+        j = kept - 1 - i
+        samples[i], samples[j] = samples[j], samples[i]
+        least_costs[i], least_costs[j] = least_costs[j], least_costs[i]
+        choices[i], choices[j] = choices[j], choices[i]
     top = costs.size - len(better)
     for i in range(kept):
         ways[i] = better[choices[i] - top] if choices[i] >= top else where.reshape(-1)[choices[i]]
     return kept
 
 
-@_compiled
+@_inlined
 def _costs(
     view: LedgerView,
     slot: int,
     ask: Ask,
     log_low: Floats,
     log_ratio: Floats,
-    exact: bool,
+    exact: Literal[True] | None,
     memo: _Memo,
     all_of_them: bool,
     ceiling: Ceiling,
@@ -2103,15 +2124,15 @@ def _costs(
     top = len(ask.samples) - 1
     short, worths = _short_for_all(view, top, useful, ask, memo.likely)
     listed = _listed(view, slot, ask, memo, short.machines)
-    where[0] = _inside(view, slot, ask, useful, listed, short.cutoff, costs[0])
+    _inside(view, slot, ask, useful, listed, short.cutoff, costs[0], where[0])
     near: Ints = short.machines
     costs[1:] = np.inf
     costs[top] = np.inf
     where[top] = 0
     if ask.useful[top]:
-        if exact:
+        if exact is not None:
             near = near[:0]
-            part = _part(view, top, useful, 0, len(useful.machines), ask.most_workers + ask.most_servers)
+            part = _part(view, top, useful, ask.most_workers + ask.most_servers)
             _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, costs[top])
         else:
             floor = np.zeros(len(ask.workers))
@@ -2132,35 +2153,14 @@ def _costs(
             limits[level, k] = least
             if level == top:
                 least = min(least, costs[top, k])
+    lower = np.empty(len(ask.workers))
     for level in range(1, top):
-        limits[level] = np.minimum(limits[level], costs[level - 1])
-        lower = np.minimum(limits[level], ceilings[level])
-        where[level] = _costs_at(view, slot, level, ask, memo, useful, exact, lower, costs[level])
-        limits[min(level + 1, top)] = np.minimum(limits[min(level + 1, top)], limits[level])
+        for k in range(len(lower)):
+            limits[level, k] = min(limits[level, k], costs[level - 1, k])
+            limits[level + 1, k] = min(limits[level + 1, k], limits[level, k])
+            lower[k] = min(limits[level, k], ceilings[level, k])
+        _costs_at(view, slot, level, ask, memo, useful, exact, lower, costs[level], where[level])
     return near
-
-
-@_compiled
-def _slot_costs(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats, exact: bool) -> Floats:
-    costs, better = np.empty(ask.samples.shape), np.empty(len(ask.workers))
-    where = np.empty(ask.samples.shape, dtype=np.int64)
-    ceilings = np.empty(ask.samples.shape)
-    _costs(
-        view,
-        slot,
-        ask,
-        log_low[0],
-        log_ratio[0],
-        exact,
-        _memo(view),
-        True,
-        ALL,
-        ceilings,
-        costs,
-        where,
-        better,
-    )
-    return costs
 
 
 @_compiled
@@ -2180,17 +2180,22 @@ def _curves(
     ask: Ask,
     log_low: Floats,
     log_ratio: Floats,
-    exact: bool,
+    exact: Literal[True] | None,
+    all_of_them: bool,
     ceiling: Ceiling,
+    costs: Floats,
+    where: Ints,
+    better: Floats,
 ) -> tuple[Ints, Floats, Floats, Ints, Floats, Ints, npt.NDArray[np.int32]]:
+    """Return curves; ``costs``, ``where`` and ``better`` are left as ``_costs`` leaves them for the last slot."""
     most = ask.samples.size
     offsets = np.zeros(count + 1, dtype=np.int64)
     samples = np.empty(count * most)
     least_costs = np.empty(count * most)
     choices = np.empty(count * most, dtype=np.int64)
     ways = np.empty(count * most)
-    costs, ceilings = np.empty(ask.samples.shape), np.empty(ask.samples.shape)
-    where, better = np.empty(ask.samples.shape, dtype=np.int64), np.full(len(ask.workers), np.nan)
+    ceilings = np.empty(ask.samples.shape)
+    better[:] = np.nan
     starts = np.zeros(count + 1, dtype=np.int64)
     near = np.empty(count * _LONGEST_HINT, dtype=np.int32)
     memo = _memo(view)
@@ -2205,7 +2210,7 @@ def _curves(
             log_ratio[i],
             exact,
             memo,
-            False,
+            all_of_them,
             ceiling,
             ceilings,
             costs,
@@ -2213,19 +2218,21 @@ def _curves(
             better,
         )
         at = offsets[i]
-        offsets[i + 1] = at + _curve(
-            ask, costs, ceilings, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:]
-        )
+        offsets[i + 1] = at
+        if not all_of_them:
+            offsets[i + 1] += _curve(
+                ask, costs, ceilings, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:]
+            )
         starts[i + 1] = starts[i]
         if len(listed) <= _LONGEST_HINT:
             starts[i + 1] += len(listed)
-            near[starts[i] : starts[i + 1]] = listed
+            for j in range(len(listed)):
+                near[starts[i] + j] = listed[j]
     total = offsets[count]
     noted = near[: starts[count]].copy()
     return offsets, samples[:total], least_costs[:total], choices[:total], ways[:total], starts, noted
 
 
-@_compiled
 def one(ask: Ask, k: int) -> Ask:
     """Return the same job with one configuration only, to be costed and placed (it has no order for curves)."""
     return Ask(
@@ -2241,6 +2248,9 @@ def one(ask: Ask, k: int) -> Ask:
         ask.worker_amount,
         ask.server_amount,
     )
+
+
+_one = _compiled(one)
 
 
 @_compiled
@@ -2275,7 +2285,7 @@ def _place_exactly(listed: _Listed, one: Ask) -> tuple[Ints, Ints]:
     """Walk back through the exact program of a single configuration; return its workers and servers."""
     n = len(listed.machines)
     workers_at, servers_at = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    table = _exact_table(listed, one, True)
+    table = _exact_table(listed, one, np.bool_(True))
     s, w = one.servers[0], one.workers[0]
     for i in range(n - 1, -1, -1):
         least = np.inf
@@ -2325,7 +2335,7 @@ def _place_swept(listed: _Listed, ask: Ask, k: int, x: float) -> tuple[Ints, Int
     return workers_at, servers_at
 
 
-@_compiled
+@_inlined
 def _place(
     view: LedgerView,
     slot: int,
@@ -2333,54 +2343,41 @@ def _place(
     choice: int,
     log_low: Floats,
     log_ratio: Floats,
-    exact: bool,
+    exact: Literal[True] | None,
     way: float,
     near: npt.NDArray[np.int32],
     memo: _Memo,
 ) -> tuple[Ints, Ints, Ints]:
     """Rebuild where the workers and servers of a choice are: (machines, workers, servers), machines rising.
 
-    ``way`` is how it was found, nan if that has to be found out; ``near`` are machines to look at, none if all.
+    ``way`` is how it was found, nan across the whole cluster by the program; ``near`` are machines to look at, none if
+    all.
     """
     level, k = choice // len(ask.workers), choice % len(ask.workers)
-    if level == 0 and not np.isnan(way):
+    if level == 0:
         return np.array([int(way)]), ask.workers[k : k + 1], ask.servers[k : k + 1]
     top = len(ask.samples) - 1
+    group, at = _group(ask, k)
     if level == top and len(near) > 0 and way >= -1.0:
         machines = near.astype(np.int64)
         _look(view, slot % view.used.shape[0], machines, ask, log_low, log_ratio, memo)
-        group, at = _group(ask, k)
         part = _listed(view, slot, group, memo, machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
         at_once: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
         return at_once
-    if 0 < level < top and not np.isnan(way):
-        useful = _useful_in(view, slot, ask, log_low, log_ratio, memo, level, int(way))
-    else:
-        useful = _useful(view, slot, ask, log_low, log_ratio, memo)
-    group, at = _group(ask, k)
-    costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
-    if level == 0:
-        short = _short(useful, group, np.empty(0), True)
-        listed = _listed(view, slot, group, memo, short.machines)
-        where = _inside(view, slot, group, useful, listed, short.cutoff, costs)
-        return where[at : at + 1], ask.workers[k : k + 1], ask.servers[k : k + 1]
-    begin, end = 0, len(useful.machines)
     if level < top:
-        if np.isnan(way):
-            lower = np.full(len(costs), np.inf)
-            domains = _costs_at(view, slot, level, group, memo, useful, exact, lower, costs)
-            begin = int(np.searchsorted(view.domains[level][useful.machines], domains[at]))
-            end = _end(view, level, useful.machines, begin)
+        useful = _useful_in(view, slot, ask, log_low, log_ratio, memo, level, int(way))
         # Which sweep won there is to be found out.
         way = np.nan
-    in_turn = _part(view, level, useful, begin, end, ask.most_workers + ask.most_servers)
-    if exact:
+    else:
+        useful = _useful(view, slot, ask, log_low, log_ratio, memo)
+    in_turn = _part(view, level, useful, ask.most_workers + ask.most_servers)
+    if exact is not None:
         part = _listed(view, slot, ask, memo, in_turn.machines)
-        workers_at, servers_at = _place_exactly(part, one(ask, k))
+        workers_at, servers_at = _place_exactly(part, _one(ask, k))
     else:
         if np.isnan(way):
-            useful = _slice(useful, begin, end)
+            costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
             short, worths = _short_for_all(view, level, useful, group, np.full(3, np.inf))
             part = _listed(view, slot, group, memo, short.machines)
             anything, unlimited = np.zeros(len(costs)), np.full(len(costs), np.inf)
@@ -2402,26 +2399,8 @@ def _place(
 def _in_use(listed: _Listed, workers_at: Ints, servers_at: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the machines in use, rising, and their workers and servers."""
     used = np.flatnonzero(workers_at + servers_at)
-    used = used[np.argsort(listed.machines[used])]
+    used = used[_order(listed.machines[used].astype(np.float64))]
     return listed.machines[used], workers_at[used], servers_at[used]
-
-
-@_compiled
-def _fit_in(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: Floats) -> tuple[Ints, Ints, Ints]:
-    """Place the only configuration of a job at the lowest level at which it fits; nothing if it does not."""
-    memo = _memo(view)
-    costs, better = np.empty(ask.samples.shape), np.full(1, np.nan)
-    where = np.empty(ask.samples.shape, dtype=np.int64)
-    ceilings = np.empty(ask.samples.shape)
-    near = _costs(view, slot, ask, log_low[0], log_ratio[0], False, memo, True, ALL, ceilings, costs, where, better)
-    for level in range(len(costs)):
-        if costs[level, 0] < np.inf:
-            way = better[0] if level == len(costs) - 1 else float(where[level, 0])
-            found: tuple[Ints, Ints, Ints] = _place(
-                view, slot, ask, level, log_low[0], log_ratio[0], False, way, near.astype(np.int32), memo
-            )
-            return found
-    return near[:0], near[:0], near[:0]
 
 
 @_compiled
@@ -2432,7 +2411,7 @@ def _places(
     choices: Ints,
     log_low: Floats,
     log_ratio: Floats,
-    exact: bool,
+    exact: Literal[True] | None,
     hints: Hints,
 ) -> tuple[Ints, Ints, Ints, Ints]:
     count = len(slots)
@@ -2456,7 +2435,8 @@ def _places(
             workers = np.concatenate((workers, np.empty(end, dtype=np.int64)))
             servers = np.concatenate((servers, np.empty(end, dtype=np.int64)))
             room += end
-        machines[begin:end], workers[begin:end], servers[begin:end] = at, w, s
+        for j in range(len(at)):
+            machines[begin + j], workers[begin + j], servers[begin + j] = at[j], w[j], s[j]
         offsets[i + 1] = end
     return offsets, machines[: offsets[count]], workers[: offsets[count]], servers[: offsets[count]]
 
@@ -2541,14 +2521,54 @@ def _price_rows(slots: Ints, prices: Prices) -> tuple[Floats, Floats]:
     return low[slots - slots[0]], ratio[slots - slots[0]]
 
 
+def _curves_of(
+    view: LedgerView,
+    first: int,
+    count: int,
+    ask: Ask,
+    prices: Prices,
+    exact: Literal[True] | None,
+    ceiling: Ceiling,
+) -> Curves:
+    shape = ask.samples.shape
+    costs, where, better = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape[1])
+    rows = prices.rows(first, count)
+    return Curves(*_curves(view, first, count, ask, *rows, exact, False, ceiling, costs, where, better))
+
+
 def sweep_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices, ceiling: Ceiling = ALL) -> Curves:
     """Return the curves of slots ``first`` ... ``first + count - 1`` by sweeps, below a ceiling."""
-    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), False, ceiling))
+    return _curves_of(view, first, count, ask, prices, None, ceiling)
 
 
-def _all_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices, exact: bool) -> Floats:
-    found: Floats = _slot_costs(view, slot, ask, *prices.rows(slot, 1), exact)
-    return found
+def _all_there_is(
+    view: LedgerView, slot: int, ask: Ask, rows: tuple[Floats, Floats], exact: Literal[True] | None
+) -> tuple[Floats, Ints, Floats, npt.NDArray[np.int32]]:
+    """Look at all configurations of a slot at prices of a row each; return costs, where, better and near of ``_costs``.
+
+    Machines are not told where there are many of them.
+    """
+    shape = ask.samples.shape
+    costs, where, better = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape[1])
+    found = _curves(view, slot, 1, ask, *rows, exact, True, ALL, costs, where, better)
+    return costs, where, better, found[-1]
+
+
+def _known(
+    view: LedgerView, slots: Ints, ask: Ask, choices: Ints, hints: Hints, prices: Prices, exact: Literal[True] | None
+) -> Hints:
+    """Find out how choices were found where that is not known and placing them needs it."""
+    top = len(ask.samples) - 1
+    levels, configurations = np.divmod(choices, len(ask.workers))
+    unknown = np.isnan(hints.ways) & ((levels < top) | (exact is None))
+    if not unknown.any():
+        return hints
+    ways = hints.ways.copy()
+    for i in np.flatnonzero(unknown).tolist():
+        slot, level, k = int(slots[i]), levels[i], configurations[i]
+        _, where, better, _ = _all_there_is(view, slot, ask, prices.rows(slot, 1), exact)
+        ways[i] = better[k] if level == top else where[level, k]
+    return hints._replace(ways=ways)
 
 
 def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
@@ -2557,7 +2577,7 @@ def sweep_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats
     It is +inf where none is found, and at levels above the machine at which the job runs no faster than at the next. At
     such a level domains are left out that cannot be cheaper than those within them: take the least over levels.
     """
-    return _all_costs(view, slot, ask, prices, False)
+    return _all_there_is(view, slot, ask, prices.rows(slot, 1), None)[0]
 
 
 def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
@@ -2568,7 +2588,8 @@ def sweep_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Pric
 
 def sweep_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, hints: Hints, prices: Prices) -> Places:
     """Return where the choices of some slots, rising, are; ``hints`` is what their curves say."""
-    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), False, hints))
+    known = _known(view, slots, ask, choices, hints, prices, None)
+    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), None, known))
 
 
 def sweep_fit(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[Ints, Ints, Ints]:
@@ -2576,18 +2597,29 @@ def sweep_fit(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> tuple[In
 
     They are empty where it does not fit.
     """
-    machines, workers, servers = _fit_in(view, slot, ask, *prices.rows(slot, 1))
+    rows = prices.rows(slot, 1)
+    costs, where, ways, near = _all_there_is(view, slot, ask, rows, None)
+    levels = len(costs)
+    level = next((level for level in range(levels) if costs[level, 0] < np.inf), levels)
+    if level == levels:
+        return where[0, :0], ask.workers[:0], ask.servers[:0]
+    if level == 0:
+        return where[0], ask.workers, ask.servers
+    if level < levels - 1:
+        ways, near = where[level].astype(np.float64), near[:0]
+    hints = Hints(ways, np.array([0, len(near)]), near)
+    _, machines, workers, servers = _places(view, np.array([slot]), ask, np.array([level]), *rows, None, hints)
     return machines, workers, servers
 
 
 def exact_curves(view: LedgerView, first: int, count: int, ask: Ask, prices: Prices) -> Curves:
     """Return the curves of slots ``first`` ... ``first + count - 1`` by the program over machines."""
-    return Curves(*_curves(view, first, count, ask, *prices.rows(first, count), True, ALL))
+    return _curves_of(view, first, count, ask, prices, True, ALL)
 
 
 def exact_costs(view: LedgerView, slot: int, ask: Ask, prices: Prices) -> Floats:
     """Return the true least cost of each configuration, as ``sweep_costs``; +inf where there is no placement."""
-    return _all_costs(view, slot, ask, prices, True)
+    return _all_there_is(view, slot, ask, prices.rows(slot, 1), True)[0]
 
 
 def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Prices) -> tuple[Ints, Ints, Ints]:
@@ -2598,7 +2630,8 @@ def exact_place(view: LedgerView, slot: int, ask: Ask, choice: int, prices: Pric
 
 def exact_places(view: LedgerView, slots: Ints, ask: Ask, choices: Ints, hints: Hints, prices: Prices) -> Places:
     """Return where the choices of some slots, rising, are, from exact curves."""
-    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), True, hints))
+    known = _known(view, slots, ask, choices, hints, prices, True)
+    return Places(*_places(view, slots, ask, choices, *_price_rows(slots, prices), True, known))
 
 
 def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:

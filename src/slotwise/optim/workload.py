@@ -328,8 +328,8 @@ def _push(taken: _Taken, size: int, rate: float, samples: float, slot: int, inde
 def _drop(taken: _Taken, size: int) -> None:
     """Take the first segment off a heap of ``size``."""
     size -= 1
-    _swap(taken, 0, size)
-    at = 0
+    at = np.int64(0)
+    _swap(taken, at, size)
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -421,7 +421,7 @@ def _round(
     slots = completion + 1
     reach, bounds = np.full(slots, np.inf), np.empty(slots)
     start = _nothing(at_least)
-    merged = _merge(offsets[: slots + 1], samples, costs, utility, reach, 0, needed, taken, bounds, start)
+    merged = _merge(offsets[: slots + 1], samples, costs, utility, reach, np.int64(0), needed, taken, bounds, start)
     picks[:] = -1
     for i in range(merged.size):
         picks[taken.slots[i]] = max(picks[taken.slots[i]], taken.indices[i])

@@ -176,7 +176,7 @@ def _grow(free: Floats, demand: Floats, units: int, start: int, counts: Ints, do
             for m in range(len(free)):
                 if domain[m] != within:
                     continue
-                room = _room(free[m], demand, 1 << 40)
+                room = _room(free[m], demand, np.int64(1 << 40))
                 if room > most:
                     most = room
                     machine = m
@@ -188,6 +188,17 @@ def _grow(free: Floats, demand: Floats, units: int, start: int, counts: Ints, do
             free[machine, r] -= here * demand[r]
         units -= here
     return machine
+
+
+@_compiled
+def _restore(
+    free: Floats, worker_at: Ints, server_at: Ints, old_free: Floats, old_workers: Ints, old_servers: Ints
+) -> None:
+    """Write back what was there before."""
+    for machine in range(len(free)):
+        worker_at[machine], server_at[machine] = old_workers[machine], old_servers[machine]
+        for r in range(free.shape[1]):
+            free[machine, r] = old_free[machine, r]
 
 
 @_compiled
@@ -208,7 +219,8 @@ def _add(
         left = free[start] - workers * worker
         if _room(left, server, servers) >= servers:
             # All of it where it grew last: the usual case.
-            free[start] = left - servers * server
+            for r in range(len(server)):
+                free[start, r] = left[r] - servers * server[r]
             worker_at[start] += workers
             server_at[start] += servers
             return start
@@ -220,16 +232,12 @@ def _add(
         machine = -1
     if machine < 0 and servers > 0:
         # The worker may have taken the only machine that holds the server: the server goes first then.
-        free[:] = old_free
-        worker_at[:] = old_workers
-        server_at[:] = old_servers
+        _restore(free, worker_at, server_at, old_free, old_workers, old_servers)
         machine = _grow(free, server, servers, start, server_at, domain, within)
         if machine >= 0 and workers > 0:
             machine = _grow(free, worker, workers, machine, worker_at, domain, within)
     if machine < 0:
-        free[:] = old_free
-        worker_at[:] = old_workers
-        server_at[:] = old_servers
+        _restore(free, worker_at, server_at, old_free, old_workers, old_servers)
     return machine
 
 
@@ -240,7 +248,7 @@ def _roomiest_first(free: Floats, worker: Floats, domain: Ints) -> Ints:
     if len(room) == 1:
         return room
     for m in range(len(free)):
-        room[domain[m]] += _room(free[m], worker, 1 << 40)
+        room[domain[m]] += _room(free[m], worker, np.int64(1 << 40))
     return np.argsort(-room, kind="mergesort")
 
 
