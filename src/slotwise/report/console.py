@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from slotwise.model.schedule import Reason
 from slotwise.sim.metrics import JobRecord, Run
 
 __all__ = ["WIDTH", "answer_text", "print_figures", "print_notes", "print_run", "print_summary", "seconds_text"]
@@ -150,9 +151,9 @@ def _slot(slot: int | None) -> str:
 
 
 def answer_text(reason: str | None, promised: int | None, started: int | None) -> str:
-    """Return what was answered to a job, in a word."""
+    """Return what was answered to a job, in a word: ``rejected`` and ``infeasible`` as the summary counts them."""
     if reason is not None:
-        return "rejected"
+        return "infeasible" if reason == Reason.HORIZON_ENDS else "rejected"
     # Only a policy that promises an end admits; the others let every job wait.
     if promised is not None:
         return "admitted"

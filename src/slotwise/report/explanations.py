@@ -6,6 +6,7 @@ from typing import Any
 
 from slotwise.explanation import Completion, Explanation, WhatIf
 from slotwise.model.schedule import Reason
+from slotwise.report.console import answer_text
 
 __all__ = ["as_data", "as_text"]
 
@@ -81,7 +82,7 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
 def _answer(found: Explanation) -> str:
     record = found.record
     if record.reason is not None:
-        return "rejected"
+        return answer_text(record.reason, record.promised, record.started)
     if record.promised is not None:
         return f"admitted, promised to end in slot {record.promised}, worth {record.promised_utility:.4g}"
     waited = sum(wait.last - wait.first + 1 for wait in found.waits)

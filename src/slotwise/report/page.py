@@ -40,7 +40,7 @@ _MOST_JOBS = 500
 _MEANING = (
     "Means over the runs of a policy. Of the jobs that arrived, <em>cannot finish</em> could not be completed by the "
     "horizon even alone on the cluster; <em>never fits</em>, <em>no time left</em>, <em>priced out</em> and "
-    "<em>machine lost</em> are reasons for which the policy turned jobs away; <em>unfinished</em> were let in, or "
+    "<em>machine lost</em> are reasons for which others were turned away; <em>unfinished</em> were let in, or "
     "wait, and were not done by the horizon. <em>Completion</em> is from arrival to the end of the last slot, of "
     "finished jobs. <em>Training slots</em> is the median of the same in slots, unfinished jobs counted as the whole "
     "horizon. <em>Use</em> is of the whole cluster over the whole horizon. <em>Co-located</em> is the share of job-"

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from slotwise.model.schedule import Placement
 from slotwise.quotation import Quote, Size
-from slotwise.report.console import print_notes
+from slotwise.report.console import answer_text, print_notes
 
 __all__ = ["print_quote"]
 
@@ -56,7 +56,7 @@ def print_quote(found: Quote, report: Mapping[str, Any], console: Console | None
 def _answer(found: Quote) -> str:
     job = found.job
     if found.plan is None:
-        return f"{job.id}: rejected, {found.reason}: {found.detail}"
+        return f"{job.id}: {answer_text(found.reason, None, None)}, {found.reason}: {found.detail}"
     plan = found.plan
     end = duration((plan.schedule.completion + 1) * found.slot_seconds)
     what = (
