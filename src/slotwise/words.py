@@ -49,11 +49,12 @@ def hint(name: str, known: Collection[str]) -> str:
 
     Examples
     --------
-    >>> hint("gpus", ["cpu", "gpu", "memory"]), hint("fpga-board", ["cpu", "gpu"])
+    >>> hint("GPUs", ["cpu", "gpu", "memory"]), hint("fpga-board", ["cpu", "gpu"])
     (' (did you mean gpu?)', '')
     """
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f" (did you mean {near[0]}?)" if near else ""
+    small = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), small, n=1, cutoff=0.5)
+    return f" (did you mean {small[near[0]]}?)" if near else ""
 
 
 def merged(texts: Iterable[str]) -> Counter[str]:

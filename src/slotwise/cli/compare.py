@@ -15,7 +15,7 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import progress, working
-from slotwise.cli.source import load
+from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput, SlotwiseError
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ def compare(
 
     first = source(seed)
     assert first.cluster is not None
+    warn(first.jobs, first.cluster, workload, first.assumed)
     for name in names:
         # A mistake shows before any run is made.
         catalogue.make(

@@ -11,7 +11,7 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import working
-from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines
+from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines, warn
 from slotwise.errors import InvalidInput, InvalidJob
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def quote(
     chosen = _chosen(source.jobs, job, jobs)
     if workers is not None:
         chosen = _with(chosen, workers)
+    warn([chosen], where, str(jobs), assumed, fatal=False)
     from slotwise.quotation import quote as ask
 
     with working("planning (kernels are compiled once, which takes minutes, then cached)"):
