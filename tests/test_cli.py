@@ -181,6 +181,27 @@ def test_a_resource_that_no_machine_has_is_named_with_the_one_that_may_be_meant(
     assert "never fits: needs 1 GPUs on one machine, the cluster has none" in captured.out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["simulate", "--workload", "papr"], "paper"),
+        ([*PAPER, "--policy", "pdor"], "pdors"),
+        ([*OWN, "--format", "job-yaml"], "jobs-yaml"),
+        (["compare", *PAPER[1:], "--policies", "fifo,Drf"], "drf"),
+        (["compare", *PAPER[1:], "--policies", "fifo,drf", "--plan-of", "fif", "--out", "no"], "fifo"),
+        (["compare", *PAPER[1:], "--policies", "fifo", "--parallel", "proceses"], "processes"),
+        (["quote", JOBS, "--cluster", CLUSTER, "--job", "bert-finetun"], "bert-finetune"),
+        (["quote", JOBS, "--cluster", CLUSTER, "--solver", "swep"], "sweep"),
+        (["reproduce", "utility-vs-job"], "utility-vs-jobs"),
+        (["reproduce", "google", "--policies", "max_min"], "max-min"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], meant: str
+) -> None:
+    assert refused(capsys, *arguments).endswith(f"(did you mean {meant}?)")
+
+
 def test_servers_that_a_job_does_without_lack_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     served = Path(JOBS).read_text().replace("server: {resources: {", "server: {resources: {fpga: 1, ")
     assert served.count("fpga") > 0

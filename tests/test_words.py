@@ -29,6 +29,10 @@ def test_amounts_at_the_edges(value: float, text: str) -> None:
     assert words.amount(value) == text
 
 
+def test_what_is_no_text_has_no_hint() -> None:
+    assert words.hint(None, ["pdors"]) == words.hint(7, ["pdors"]) == words.hint("", ["pdors"]) == ""
+
+
 def test_texts_that_differ_in_words_or_names_are_told_apart() -> None:
     texts = ["needs 2 a100 on one machine", "needs 3 a100 on one machine", "needs 3 h100 on one machine"]
     assert words.merged([*texts, "a # of its own", "a 3 of its own"]) == {

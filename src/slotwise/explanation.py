@@ -22,6 +22,7 @@ from slotwise.policies import catalogue
 from slotwise.policies._base import CommitAtArrival, Policy, State, Terms
 from slotwise.sim.metrics import JobRecord
 from slotwise.sim.simulator import simulate
+from slotwise.words import hint
 
 __all__ = ["Completion", "Explanation", "Wait", "WhatIf", "explain"]
 
@@ -195,7 +196,8 @@ def explain(
     order = sorted(jobs, key=lambda job: job.arrival)
     at = next((i for i, job in enumerate(order) if job.id == job_id), None)
     if at is None:
-        raise InvalidInput(f"job must be one of the {len(order)} jobs of the run, got {job_id!r}")
+        ids = [job.id for job in order]
+        raise InvalidInput(f"job must be one of the {len(order)} jobs of the run, got {job_id!r}{hint(job_id, ids)}")
     inner = policy
     if isinstance(inner, str):
         inner = catalogue.make(

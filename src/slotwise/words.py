@@ -44,7 +44,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def hint(name: str, known: Collection[str]) -> str:
+def hint(name: object, known: Collection[str]) -> str:
     """Return ``" (did you mean gpu?)"`` for a name that is nearly a known one, ``""`` for any other.
 
     Examples
@@ -53,7 +53,7 @@ def hint(name: str, known: Collection[str]) -> str:
     (' (did you mean gpu?)', '')
     """
     small = {one.casefold(): one for one in known}
-    near = difflib.get_close_matches(name.casefold(), small, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name).casefold(), small, n=1, cutoff=0.5)
     return f" (did you mean {small[near[0]]}?)" if near else ""
 
 

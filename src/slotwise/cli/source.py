@@ -69,6 +69,7 @@ def load(
     if not generated and not Path(workload).exists():
         raise InvalidInput(
             f"--workload must be {', '.join(GENERATED)} or a file, got {workload!r}, which does not exist"
+            + hint(workload, GENERATED)
         )
     file_only = {
         "--slot": slot,
