@@ -19,7 +19,7 @@ from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.slot import Hints, exact_costs, sweep_costs
 from slotwise.optim.solver import Exact, Sweep
-from slotwise.words import hint
+from slotwise.words import amount, hint
 
 __all__ = ["SOLVERS", "Quote", "Size", "quote"]
 
@@ -232,5 +232,6 @@ def _answer(request: Request, plan: Plan | None) -> tuple[Reason | None, str]:
     if plan is None:
         return Reason.HORIZON_ENDS, f"no schedule trains it before slot {request.end}"
     if plan.payoff <= 0:
-        return Reason.PRICED_OUT, f"its best schedule is worth {plan.utility:.6g} and costs {plan.cost:.6g}"
+        worth, cost = amount(plan.utility, 6), amount(plan.cost, 6)
+        return Reason.PRICED_OUT, f"its best schedule is worth {worth} and costs {cost}"
     return None, ""

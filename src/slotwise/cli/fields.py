@@ -279,6 +279,10 @@ _EXPLAIN: Fields = {
         "first slot in which it ran, and slot in which it finished",
         "if it did not, and with policies that commit, of which only `promised` is known here",
     ),
+    "completion_slots": Field(
+        "slots in which it could finish and be worth something; 0 of policies without prices, and of a job that was "
+        "turned away before its policy saw it"
+    ),
     "completions[]": Field(
         "of policies with prices: what finishing by a slot comes to; at most 24 slots, evenly over those in which it "
         "is worth something"

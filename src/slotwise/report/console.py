@@ -11,6 +11,7 @@ from rich.table import Table
 
 from slotwise.model.schedule import Reason
 from slotwise.sim.metrics import JobRecord, Run
+from slotwise.words import amount
 
 __all__ = ["WIDTH", "answer_text", "print_figures", "print_notes", "print_run", "print_summary", "seconds_text"]
 
@@ -141,7 +142,7 @@ def _answers(run: Run) -> Table:
     table.add_column("why")
     for record in run.records.values():
         answer = answer_text(record.reason, record.promised, record.started)
-        row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), f"{record.utility:.4g}")
+        row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), amount(record.utility))
         table.add_row(escape(record.id), *row, escape(_why(record)))
     return table
 

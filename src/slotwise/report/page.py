@@ -12,6 +12,7 @@ from slotwise.report.charts import Data
 from slotwise.report.console import answer_text, seconds_text
 from slotwise.report.figures import Gantt, short
 from slotwise.report.views import View
+from slotwise.words import amount
 
 __all__ = ["page", "require"]
 
@@ -202,7 +203,7 @@ def _answer(row: Mapping[str, Any], slot_seconds: float) -> Iterable[str]:
     yield answer_text(row["reason"], row["promised"], row["started"])
     yield ends(row["promised"])
     yield ends(row["completed"])
-    yield f"{row['utility']:.4g}"
+    yield amount(row["utility"])
     yield "" if row["reason"] is None else f"{row['reason']}: {row['detail']}"
 
 
