@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from numba.core import event
 from tests.optim.certificate import recompute
 
 from slotwise.cli import main, output
-from slotwise.cli.source import load
+from slotwise.cli.source import load, warn
+from slotwise.model.speed import AllReduceSpeed
 from slotwise.workloads.synthetic import paper
 
 ROOT = Path(__file__).parents[1]
@@ -108,15 +110,111 @@ def test_a_domain_that_the_cluster_lacks_is_said(tmp_path: Path) -> None:
     assert source.assumed["domain"] == "rack: no level of this cluster (machine, cluster); jobs bound to it cannot run"
 
 
-def test_racks_are_used_and_nothing_is_said_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "cluster.yaml"
+def racks(path: Path, bandwidth: str) -> str:
     path.write_text(
-        "kind: Cluster\napiVersion: slotwise/v1\nspec:\n  machines:\n"
+        f"kind: Cluster\napiVersion: slotwise/v1\nspec:\n{bandwidth}  machines:\n"
         "  - {name: a, rack: r1, resources: {gpu: 8, cpu: 64, memory: 512Gi}}\n"
     )
-    found = figures(capsys, "simulate", "--workload", JOBS, "--cluster", str(path))
-    assert found["machines"] == 1
-    assert not any("rack" in text for item in found["assumed"].items() for text in item)
+    return str(path)
+
+
+@pytest.mark.parametrize("bandwidth", ["", "  bandwidth: {machine: 50Gbps, cluster: 5Gbps}\n"])
+@pytest.mark.parametrize("command", ["simulate", "bound", "compare", "quote"])
+def test_racks_without_a_bandwidth_of_their_own_are_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, bandwidth: str
+) -> None:
+    cluster = racks(tmp_path / "cluster.yaml", bandwidth)
+    jobs = [JOBS, "--job", "resnet50-a"] if command == "quote" else ["--workload", JOBS]
+    more = ["--policies", "fifo", "--processes", "1"] if command == "compare" else []
+    assert main([command, *jobs, "--cluster", cluster, "--json", *more]) == 0
+    captured = capsys.readouterr()
+    text = "machines name racks, and bandwidth has no rack: no job is faster within one, 625 MB/s as anywhere in the"
+    assert captured.err.startswith(f"slotwise: {text} cluster; give bandwidth: ")
+    assert json.loads(captured.out)["assumed"]["rack"].startswith(text)
+
+
+@pytest.mark.parametrize("within", ["25Gbps", "5Gbps"])
+def test_nothing_is_said_of_racks_with_a_bandwidth(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, within: str
+) -> None:
+    cluster = racks(tmp_path / "cluster.yaml", f"  bandwidth: {{machine: 50Gbps, rack: {within}, cluster: 5Gbps}}\n")
+    assert main(["simulate", "--workload", JOBS, "--cluster", cluster, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert not any("rack" in text for item in json.loads(captured.out)["assumed"].items() for text in item)
+
+
+@pytest.mark.parametrize("command", ["simulate", "bound", "compare"])
+def test_jobs_none_of_which_can_ever_run_are_refused(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    error = refused(capsys, command, "--workload", "paper", "--jobs", "12", "--cluster", CLUSTER)
+    assert error == (
+        "slotwise: paper: 12 of 12 jobs can never run for want of storage: no machine has any, they have gpu, cpu, "
+        "memory; add it to the machines of --cluster, or mend its name"
+    )
+
+
+def test_a_resource_of_which_all_machines_have_none_is_lacking(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "jobs can never run for want of gpu" in refused(capsys, "simulate", "--workload", JOBS, "--cluster", "4x0")
+
+
+def mistyped(path: Path, times: int) -> str:
+    """The jobs of examples/jobs.yaml, some of which ask for gpus, not gpu."""
+    text = Path(JOBS).read_text().replace("nvidia.com/gpu:", "gpu:")
+    assert text.count("gpu:") == 3
+    path.write_text(text.replace("gpu:", "GPUs:", times))
+    return str(path)
+
+
+def test_a_resource_that_no_machine_has_is_named_with_the_one_that_may_be_meant(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    some, every = mistyped(tmp_path / "some.yaml", 1), mistyped(tmp_path / "every.yaml", 3)
+    said = "can never run for want of GPUs (did you mean gpu?): no machine has any, they have gpu, cpu, memory; "
+    assert f"{every}: 3 of 3 jobs {said}" in refused(capsys, "simulate", "--workload", every, "--cluster", CLUSTER)
+    assert main(["simulate", "--workload", some, "--cluster", CLUSTER, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"slotwise: {some}: 1 of 3 jobs {said}")
+    assert captured.err.count("\n") == 1
+    assert len(json.loads(captured.out)["rejected"]) == 2
+    assert main(["quote", some, "--job", "resnet50-a", "--cluster", CLUSTER]) == 0
+    captured = capsys.readouterr()
+    assert f"job 'resnet50-a' {said}" in captured.err
+    assert "never fits: needs 1 GPUs on one machine, the cluster has none" in captured.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["simulate", "--workload", "papr"], "paper"),
+        ([*PAPER, "--policy", "pdor"], "pdors"),
+        ([*OWN, "--format", "job-yaml"], "jobs-yaml"),
+        (["compare", *PAPER[1:], "--policies", "fifo,Drf"], "drf"),
+        (["compare", *PAPER[1:], "--policies", "fifo,drf", "--plan-of", "fif", "--out", "no"], "fifo"),
+        (["compare", *PAPER[1:], "--policies", "fifo", "--parallel", "proceses"], "processes"),
+        (["quote", JOBS, "--cluster", CLUSTER, "--job", "bert-finetun"], "bert-finetune"),
+        (["quote", JOBS, "--cluster", CLUSTER, "--solver", "swep"], "sweep"),
+        (["reproduce", "utility-vs-job"], "utility-vs-jobs"),
+        (["reproduce", "google", "--policies", "max_min"], "max-min"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], meant: str
+) -> None:
+    assert refused(capsys, *arguments).endswith(f"(did you mean {meant}?)")
+
+
+def test_servers_that_a_job_does_without_lack_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    served = Path(JOBS).read_text().replace("server: {resources: {", "server: {resources: {fpga: 1, ")
+    assert served.count("fpga") > 0
+    path = tmp_path / "jobs.yaml"
+    path.write_text(served)
+    source, where = load(str(path), CLUSTER, None, None, None, None, None, 0, None, None, None, False)
+    lacking = [job for job in source.jobs if job.server_demand.get("fpga")]
+    assert lacking
+    warn(lacking, where, "jobs", {}, fatal=False)
+    assert "for want of fpga: no machine has any" in capsys.readouterr().err
+    warn([replace(job, speed=AllReduceSpeed(0.001, 100.0)) for job in lacking], where, "jobs", {})
+    assert capsys.readouterr().err == ""
 
 
 def test_fewer_jobs_of_a_file_are_counted_as_skipped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,37 @@ def test_hopeless_jobs_have_a_code_of_their_own(job: Job, reason: Reason, policy
     assert found.record.reason is reason
     assert f"reason: {reason}." in as_text(found, 1.0)
     assert as_data(found)["reason"] == str(reason)
+
+
+def test_completions_that_are_left_out_are_counted() -> None:
+    job = elastic("long", 3.0, 1, utility=Deadline(5.0, 80.0))
+    found = explain("pdors", machines({"gpu": 1.0}), [job], "long", horizon=90, slot_seconds=1.0)
+
+    assert (len(found.completions), found.completion_slots) == (24, 79)
+    assert as_data(found)["completion_slots"] == 79
+    assert "\n(24 of 79 shown, evenly over the slots in which it could finish and be worth something: " in as_text(
+        found, 1.0
+    )
+    few = asked(elastic("poor", 3.0, 1, utility=Deadline(5.0, 8.0)))
+    assert few.completion_slots == len(few.completions) == 7
+    assert "shown" not in as_text(few, 1.0)
+
+
+@pytest.mark.parametrize("policy", ["pdors", "oasis"])
+def test_worths_next_to_nothing_are_told_without_exponents(policy: str) -> None:
+    job = elastic("late", 3.0, 1, utility=Sigmoid(1.0, 30.0, 1.0))
+    found = asked(job, policy=policy)
+    text = as_text(found, 1.0)
+
+    assert found.record.reason is Reason.PRICED_OUT
+    assert 0.0 < found.completions[0].utility < 1e-12
+    assert "0 (below 1e-6)" in found.record.detail
+    assert re.search(r"\de[+-]\d", text.replace("1e-6", "")) is None
+    # Columns stay columns.
+    head = next(line for line in text.splitlines() if line.startswith("finishing by"))
+    row = next(line for line in text.splitlines() if line.startswith("slot "))
+    assert row[head.index("worth") :].startswith("0 (below 1e-6)")
+    assert row[head.index("costs") - 1] == " " != row[head.index("costs")]
 
 
 def test_a_job_that_waits_hears_behind_whom() -> None:

@@ -22,6 +22,7 @@ from slotwise.policies import catalogue
 from slotwise.policies._base import CommitAtArrival, Policy, State, Terms
 from slotwise.sim.metrics import JobRecord
 from slotwise.sim.simulator import simulate
+from slotwise.words import hint
 
 __all__ = ["Completion", "Explanation", "Wait", "WhatIf", "explain"]
 
@@ -106,7 +107,9 @@ class Explanation:
     horizon : int
         Slots played.
     completions : list of Completion
-        At each slot in which it could finish, or some of them.
+        At each slot in which it could finish and be worth something, or some of them.
+    completion_slots : int
+        How many such slots there are.
     plan : Plan, optional
         The best plan, whether it pays or not.
     dearest : list of (str, float)
@@ -130,6 +133,7 @@ class Explanation:
     record: JobRecord
     horizon: int
     completions: list[Completion] = field(default_factory=list)
+    completion_slots: int = 0
     plan: Plan | None = None
     dearest: list[tuple[str, float]] = field(default_factory=list)
     dearest_slot: int | None = None
@@ -195,7 +199,8 @@ def explain(
     order = sorted(jobs, key=lambda job: job.arrival)
     at = next((i for i, job in enumerate(order) if job.id == job_id), None)
     if at is None:
-        raise InvalidInput(f"job must be one of the {len(order)} jobs of the run, got {job_id!r}")
+        ids = [job.id for job in order]
+        raise InvalidInput(f"job must be one of the {len(order)} jobs of the run, got {job_id!r}{hint(job_id, ids)}")
     inner = policy
     if isinstance(inner, str):
         inner = catalogue.make(
@@ -323,7 +328,7 @@ class _Question:
 
     def answer(self, *, admitted: bool) -> Callable[[Explanation], None]:
         """Ask all that there is to ask; return what writes it down."""
-        completions = self.completions()
+        completions, completion_slots = self.completions()
         plan = self.plan(self.request)
         dearest, slot = self.dearest(plan)
         with np.errstate(over="ignore"):
@@ -332,19 +337,20 @@ class _Question:
 
         def write(found: Explanation) -> None:
             found.completions, found.plan, found.changes = completions, plan, changes
+            found.completion_slots = completion_slots
             found.dearest, found.dearest_slot = dearest, slot
             found.machine_cost = machine_cost
 
         return write
 
-    def completions(self) -> list[Completion]:
-        """Return what finishing by a slot costs at least, for slots in which it is worth something."""
+    def completions(self) -> tuple[list[Completion], int]:
+        """Return what finishing by a slot costs at least, for slots in which it is worth something; and how many."""
         request = self.request
         behind = self.slot - request.arrival
         worth = int(np.count_nonzero(request.utility > 0))
         earliest = behind + request.fewest_slots - 1
         if worth <= earliest:
-            return []
+            return [], 0
         count = min(_MOST_COMPLETIONS, worth - earliest)
         delays = np.unique(np.linspace(earliest, worth - 1, count).round().astype(int)).tolist()
         out = []
@@ -355,7 +361,7 @@ class _Question:
             plan = self.plan(by_then)
             utility = float(request.utility[delay])
             out.append(Completion(request.arrival + delay, utility, None if plan is None else plan.cost))
-        return out
+        return out, worth - earliest
 
     def dearest(self, plan: Plan | None) -> tuple[list[tuple[str, float]], int | None]:
         """Return the share of each resource in the cost of a plan, and the slot in which it pays most."""

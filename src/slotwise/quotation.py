@@ -19,6 +19,7 @@ from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.slot import exact_costs, sweep_costs
 from slotwise.optim.solver import Exact, Sweep
+from slotwise.words import amount, hint
 
 __all__ = ["SOLVERS", "Quote", "Size", "quote"]
 
@@ -155,7 +156,9 @@ def quote(
     if not (math.isfinite(slot_seconds) and slot_seconds > 0):
         raise InvalidInput(f"slot_seconds must be > 0 and finite, got {slot_seconds!r}")
     if slot_solver not in _SOLVERS:
-        raise InvalidInput(f"solver of a quote must be one of {', '.join(SOLVERS)}, got {slot_solver!r}")
+        raise InvalidInput(
+            f"solver of a quote must be one of {', '.join(SOLVERS)}, got {slot_solver!r}{hint(slot_solver, SOLVERS)}"
+        )
     solver, costs_of = _SOLVERS[slot_solver]
     now = replace(job, arrival=0)
     surveyor = Surveyor(cluster, slot_seconds)
@@ -230,5 +233,6 @@ def _answer(request: Request, plan: Plan | None) -> tuple[Reason | None, str]:
     if plan is None:
         return Reason.HORIZON_ENDS, f"no schedule trains it before slot {request.end}"
     if plan.payoff <= 0:
-        return Reason.PRICED_OUT, f"its best schedule is worth {plan.utility:.6g} and costs {plan.cost:.6g}"
+        worth, cost = amount(plan.utility, 6), amount(plan.cost, 6)
+        return Reason.PRICED_OUT, f"its best schedule is worth {worth} and costs {cost}"
     return None, ""

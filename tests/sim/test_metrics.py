@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.model.job import Job
 from slotwise.model.utility import Linear
 from slotwise.policies.catalogue import COMMITTING
+from slotwise.report.console import answer_text
 from slotwise.sim.metrics import Run
 
 _U = Linear(10.0, 10.0)
@@ -109,6 +111,41 @@ def test_records_say_what_became_of_each_job(run: Run) -> None:
         "e": (None, None, 0, 0),
         "f": (4, 5, 2, 0),
         "g": (None, None, 0, 0),
+    }
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_counts_are_those_of_the_rows(name: str) -> None:
+    cluster, jobs = drawn(60, 4, 12, 3)
+    short = machines({"gpu": 2.0, "cpu": 400.0, "memory": 1000.0})
+
+    for where in (cluster, short):
+        run, _ = play(name, where, jobs, 12, prices="learnt", slot_seconds=HOUR)
+        figures = run.summary()
+        answers = Counter(answer_text(r.reason, r.promised, r.started) for r in run.records.values())
+        reasons = Counter(str(r.reason) for r in run.records.values() if r.reason is not None)
+        counted = Counter[str]()
+        for reason, count in figures["rejected"].items():
+            counted[reason.partition(":")[0]] += count
+
+        assert answers["infeasible"] == figures["infeasible"] == reasons.pop("horizon ends", 0)
+        assert counted == reasons
+        assert answers["rejected"] == sum(figures["rejected"].values())
+        assert answers.total() == figures["jobs"] == 60
+        entered = answers["admitted"] + answers["started"] + answers["queued"]
+        assert entered == figures["completed"] + figures["unfinished"]
+        assert answers["admitted"] + answers["started"] == figures["admitted"]
+
+
+def test_what_never_fits_is_counted_by_resource_and_not_by_amount() -> None:
+    jobs = [_gang(f"g{gpu}", 1, 1, 0, gpu=gpu) for gpu in (3.0, 12.0, 8.0)]
+    jobs += [elastic(f"s{i}", 10.0, 1, worker={"gpu": 1.0, "storage": 1.0 + i}, utility=_U) for i in range(4)]
+
+    run, _ = play("fifo", machines({"gpu": 2.0}), jobs, 6, slot_seconds=10.0)
+
+    assert run.summary()["rejected"] == {
+        "never fits: needs 1 to 4 storage on one machine, the cluster has none": 4,
+        "never fits: needs 3 to 12 gpu on one machine, the largest has 2": 3,
     }
 
 

@@ -334,7 +334,8 @@ def test_csv_has_the_speed_of_each_row_in_columns(file: Path) -> None:
         (("  speed: {overhead: 1}",), "9: spec.speed.kind must be given, got nothing"),
         (
             ("  speed: {kind: fited}",),
-            "9: spec.speed.kind must be one of paper, all-reduce, fitted, fitted-all-reduce, table, got 'fited'",
+            "9: spec.speed.kind must be one of paper, all-reduce, fitted, fitted-all-reduce, table, got 'fited' "
+            "(did you mean fitted?)",
         ),
         (
             ("  speed: {kind: fitted, overheads: 1}", SERVER),

@@ -10,7 +10,7 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import progress, whole_file
-from slotwise.cli.source import load
+from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def bound(
         strict,
         throughputs,
     )
+    warn(source.jobs, where, workload, source.assumed)
     from slotwise.optim.bound import Relaxed
 
     relaxed = Relaxed(source.jobs, where, source.horizon, source.slot_seconds)

@@ -15,8 +15,9 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import progress, working
-from slotwise.cli.source import load
+from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput, SlotwiseError
+from slotwise.words import hint
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -100,9 +101,13 @@ def compare(
     if processes is not None and processes < 1:
         raise InvalidInput(f"--processes must be >= 1, got {processes}")
     if parallel not in BACKENDS:
-        raise InvalidInput(f"--parallel must be one of {', '.join(BACKENDS)}, got {parallel!r}")
+        raise InvalidInput(
+            f"--parallel must be one of {', '.join(BACKENDS)}, got {parallel!r}{hint(parallel, BACKENDS)}"
+        )
     if plan_of is not None and plan_of not in names:
-        raise InvalidInput(f"--plan-of must be one of --policies ({', '.join(names)}), got {plan_of!r}")
+        raise InvalidInput(
+            f"--plan-of must be one of --policies ({', '.join(names)}), got {plan_of!r}{hint(plan_of, names)}"
+        )
     for option, wanted_too in (("--plan-of", plan_of is not None), ("--figures", figures)):
         if wanted_too and out is None:
             raise InvalidInput(f"{option} needs --out, a folder to write to")
@@ -133,6 +138,7 @@ def compare(
 
     first = source(seed)
     assert first.cluster is not None
+    warn(first.jobs, first.cluster, workload, first.assumed)
     for name in names:
         # A mistake shows before any run is made.
         catalogue.make(

@@ -13,6 +13,7 @@ from slotwise.cli import options
 from slotwise.cli.output import working
 from slotwise.cli.source import load
 from slotwise.errors import InvalidInput
+from slotwise.words import hint
 
 __all__ = ["explain"]
 
@@ -54,7 +55,9 @@ def explain(
     if policy is None:
         policy = names[0] if len(names) == 1 or "pdors" not in names else "pdors"
     if policy not in names:
-        raise InvalidInput(f"--policy must be one of those in {str(run)!r} ({', '.join(names)}), got {policy!r}")
+        raise InvalidInput(
+            f"--policy must be one of those in {str(run)!r} ({', '.join(names)}), got {policy!r}{hint(policy, names)}"
+        )
     seeds = sorted(number for name, number in made if name == policy)
     if seed is None:
         seed = seeds[0]

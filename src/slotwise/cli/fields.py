@@ -77,15 +77,20 @@ _SIMULATE: Fields = {
     **_MACHINES,
     **_HORIZON,
     **_SLOT_SECONDS,
-    "jobs": Field("jobs that arrived: those let in, waiting, `rejected` and `infeasible`"),
+    "jobs": Field("jobs that arrived: the sum of `completed`, `unfinished`, `rejected` and `infeasible`"),
     "admitted": Field("jobs let in; with policies that place slot by slot, those that ever started"),
     "rejected.{reason}": Field(
-        "jobs turned away: `never fits: …` (with the resource), `no time left` (worth nothing at its earliest "
-        "completion), `priced out` (no schedule on what is left costs less than it is worth)"
+        "jobs turned away (answer `rejected`): `never fits: …` (no machine, or not the whole cluster, holds its "
+        "smallest size; with the resource and, of several jobs, the least and the most asked for), `no time left` "
+        "(worth nothing at its earliest completion), `priced out` (no schedule on what is left costs less than it is "
+        "worth), `machine lost` (one of its plan, and no other plan is left)"
     ),
     "completed": Field("jobs that finished by the horizon"),
     "unfinished": Field("jobs let in, or waiting, that did not"),
-    "infeasible": Field("jobs that could not finish by the horizon even alone on the cluster; not in `rejected`"),
+    "infeasible": Field(
+        "jobs that fit, and could not finish by the horizon even alone on the cluster (answer `infeasible`, reason "
+        "`horizon ends`); not in `rejected`"
+    ),
     "total_utility": Field("sum of u(completion − arrival) over the completed jobs"),
     **_within(
         "jct_seconds",
@@ -142,7 +147,7 @@ _RUNS: Fields = {
     **{name: _SIMULATE[name] for name in ("machines", "horizon", "slot_seconds", "jobs")},
     **{name: _SIMULATE[name] for name in ("total_utility", "upper_bound", "fraction_of_bound", "bound_gap")},
     **{name: _SIMULATE[name] for name in ("admitted", "completed", "unfinished", "infeasible")},
-    "rejected": Field("jobs turned away in all"),
+    "rejected": Field("jobs turned away in all, `infeasible` ones not among them"),
     **_each(
         (f"rejected_{reason}" for reason in ("never_fits", "no_time_left", "priced_out", "machine_lost")),
         "jobs turned away, by reason",
@@ -165,7 +170,11 @@ _JOBS: Fields = {
     "job_id": Field("its name"),
     "arrival": Field("slot of arrival"),
     "admitted": Field("whether `admitted` of the run counts it"),
-    "reason": Field("why it was turned away, a code", "if it was not"),
+    "reason": Field(
+        "why it was turned away, a code: `horizon ends` where `infeasible` of the run counts it, any other where "
+        "`rejected` does",
+        "if it was not",
+    ),
     "detail": Field("the same with numbers; empty if it was not"),
     "promised": Field("last slot of the plan committed at arrival", "without such a plan"),
     "promised_utility": Field("what that plan is worth", "without such a plan"),
@@ -270,6 +279,10 @@ _EXPLAIN: Fields = {
         "first slot in which it ran, and slot in which it finished",
         "if it did not, and with policies that commit, of which only `promised` is known here",
     ),
+    "completion_slots": Field(
+        "slots in which it could finish and be worth something; 0 of policies without prices, and of a job that was "
+        "turned away before its policy saw it"
+    ),
     "completions[]": Field(
         "of policies with prices: what finishing by a slot comes to; at most 24 slots, evenly over those in which it "
         "is worth something"
@@ -327,7 +340,10 @@ _BOUND: Fields = {
     "horizon": Field("slots"),
     **_SLOT_SECONDS,
     "jobs": Field("jobs of the workload"),
-    "infeasible": Field("those that cannot finish, or not for any value, even if all machines were one"),
+    "infeasible": Field(
+        "those that cannot finish, or not for any value, even if all machines were one; also such as never fit, which "
+        "a run counts in `rejected`"
+    ),
     "upper_bound": Field("no scheduler earns more"),
     "bound_gap": Field("other prices may lower it by this share at most"),
     "rounds": Field("rounds of the search"),

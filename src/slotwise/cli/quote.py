@@ -11,8 +11,9 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import working
-from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines
+from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines, warn
 from slotwise.errors import InvalidInput, InvalidJob
+from slotwise.words import hint
 
 if TYPE_CHECKING:
     from slotwise.model.job import Job
@@ -61,7 +62,9 @@ def quote(
     from slotwise.workloads import traces
 
     if solver not in SOLVERS:
-        raise InvalidInput(f"--solver of a quote must be one of {', '.join(SOLVERS)}, got {solver!r}")
+        raise InvalidInput(
+            f"--solver of a quote must be one of {', '.join(SOLVERS)}, got {solver!r}{hint(solver, SOLVERS)}"
+        )
     if horizon is not None and horizon < 1:
         raise InvalidInput(f"--horizon must be >= 1, got {horizon}")
     if not jobs.exists():
@@ -73,6 +76,7 @@ def quote(
     chosen = _chosen(source.jobs, job, jobs)
     if workers is not None:
         chosen = _with(chosen, workers)
+    warn([chosen], where, str(jobs), assumed, fatal=False)
     from slotwise.quotation import quote as ask
 
     with working("planning", "a quote"):
@@ -103,7 +107,9 @@ def _chosen(listed: tuple[Job, ...], name: str | None, path: Path) -> Job:
     for job in listed:
         if job.id == name:
             return job
-    raise InvalidInput(f"--job must be one of those in {path} ({names}), got {name!r}")
+    raise InvalidInput(
+        f"--job must be one of those in {path} ({names}), got {name!r}{hint(name, [job.id for job in listed])}"
+    )
 
 
 def _with(job: Job, workers: int) -> Job:

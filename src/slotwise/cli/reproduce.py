@@ -12,6 +12,7 @@ import typer
 from slotwise.cli import options
 from slotwise.cli.output import progress, working
 from slotwise.errors import InvalidInput
+from slotwise.words import hint
 
 __all__ = ["reproduce"]
 
@@ -53,7 +54,7 @@ def reproduce(
     if all == (name is not None):
         raise InvalidInput(f"name an experiment ({', '.join(EXPERIMENTS)}) or give --all, one of the two")
     if name is not None and name not in EXPERIMENTS:
-        raise InvalidInput(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+        raise InvalidInput(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}{hint(name, EXPERIMENTS)}")
     for option, value in {"--seeds": seeds, "--processes": processes}.items():
         if value is not None and value < 1:
             raise InvalidInput(f"{option} must be >= 1, got {value}")
@@ -61,7 +62,9 @@ def reproduce(
     check_policies(chosen)
     for policy in chosen:
         if policy not in catalogue.NAMES:
-            raise InvalidInput(f"--policies must be of {', '.join(catalogue.NAMES)}, got {policy!r}")
+            raise InvalidInput(
+                f"--policies must be of {', '.join(catalogue.NAMES)}, got {policy!r}{hint(policy, catalogue.NAMES)}"
+            )
     plots.require()
     for policy in chosen:
         with working("loading kernels", policy):

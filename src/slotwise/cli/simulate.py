@@ -11,7 +11,7 @@ import typer
 
 from slotwise.cli import options
 from slotwise.cli.output import event_log, progress, working
-from slotwise.cli.source import load
+from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def simulate(
         strict,
         throughputs,
     )
+    warn(source.jobs, where, workload, source.assumed)
     from slotwise.policies import catalogue
     from slotwise.sim.simulator import simulate as play
     from slotwise.sim.simulator import warm_up

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from slotwise.cli.output import progress
 from slotwise.errors import InvalidInput
+from slotwise.words import counted, hint
 
 if TYPE_CHECKING:
     from slotwise.model.cluster import Cluster
+    from slotwise.model.job import Job
     from slotwise.workloads._base import Workload
 
-__all__ = ["DEFAULT_HORIZON", "DEFAULT_JOBS", "DEFAULT_MACHINES", "DEFAULT_SLOT", "files_of", "load", "read_machines"]
+__all__ = [
+    "DEFAULT_HORIZON",
+    "DEFAULT_JOBS",
+    "DEFAULT_MACHINES",
+    "DEFAULT_SLOT",
+    "files_of",
+    "load",
+    "read_machines",
+    "warn",
+]
 
 GENERATED = ("paper", "google")
 OWN_FORMATS = ("jobs-yaml", "jobs-csv")  # as in workloads.traces, which is not loaded before it is needed
@@ -55,6 +69,7 @@ def load(
     if not generated and not Path(workload).exists():
         raise InvalidInput(
             f"--workload must be {', '.join(GENERATED)} or a file, got {workload!r}, which does not exist"
+            + hint(workload, GENERATED)
         )
     file_only = {
         "--slot": slot,
@@ -130,6 +145,52 @@ def load(
     return source, where
 
 
+def warn(jobs: Sequence[Job], where: Cluster, workload: str, assumed: Mapping[str, str], *, fatal: bool = True) -> None:
+    """Say on standard error what of the jobs and the machines is hardly meant so.
+
+    Parameters
+    ----------
+    jobs, where
+        What is asked for, and what there is.
+    workload : str
+        What the user calls the jobs.
+    assumed : mapping
+        The rules by which was filled in what the files leave open.
+    fatal : bool
+        Whether to refuse jobs of which not one can run for want of a resource.
+
+    Raises
+    ------
+    InvalidInput
+        If they are refused.
+    """
+    if "rack" in assumed:
+        typer.echo(f"slotwise: {assumed['rack']}", err=True)
+    has = [name for name, most in zip(where.resources, where.capacity.max(axis=0), strict=True) if most > 0]
+    lacking = [names for job in jobs if (names := _needs(job) - set(has))]
+    if not lacking:
+        return
+    asked = sorted({name for names in lacking for name in names})
+    named = " and ".join(f"{name}{hint(name, has)}" for name in asked)
+    who = f"{len(lacking)} of {counted(len(jobs), 'job')}" if len(jobs) > 1 else f"job {jobs[0].id!r}"
+    message = (
+        f"{workload}: {who} can never run for want of {named}: no machine has any, they have {', '.join(has)}; add it "
+        "to the machines of --cluster, or mend its name"
+    )
+    if fatal and len(lacking) == len(jobs):
+        raise InvalidInput(message)
+    typer.echo(f"slotwise: {message}", err=True)
+
+
+def _needs(job: Job) -> set[str]:
+    """Return the resources without which a job never runs."""
+    needs = {name for name, amount in job.worker_demand.items() if amount > 0}
+    served = {name for name, amount in job.server_demand.items() if amount > 0} - needs
+    if served and job.speed.pairs(job.min_workers, job.most_workers, job.max_servers)[1].min() > 0:
+        needs |= served
+    return needs
+
+
 def files_of(*names: str | Path | None) -> list[str]:
     """Return the files that some options name, those of a folder one by one."""
     paths = [Path(name) for name in names if name is not None]
@@ -145,6 +206,7 @@ def read_machines(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], 
         has = ", ".join(f"{amount:g} {name}" for name, amount in zip(where.resources, where.capacity[0], strict=True))
         return where, {"cluster": f"{cluster} stands for {len(where)} machines, each with {has}"}, {}
     if traces.recognise(cluster) == "cluster-yaml":
-        return clusters.read(cluster), {}, {}
+        where, notes = clusters.read_noted(cluster)
+        return where, notes, {}
     where, skipped = traces.read_cluster_counted(cluster, strict=strict)
     return where, {}, skipped

@@ -12,6 +12,7 @@ from slotwise.model.schedule import Decision, Reason
 from slotwise.optim.planner import Plan, least_cost
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
+from slotwise.words import amount
 
 __all__ = ["by_payoff", "kept_promise", "machine_prices", "worthless"]
 
@@ -34,14 +35,14 @@ def by_payoff(plan: Plan | None, request: Request, prices: Prices, first: int, e
     if plan is None:
         least = least_cost(request, prices, first)
         detail = (
-            f"worth at most {request.bid.utility:.4g}; at today's prices it would cost at least {least:.4g} on "
+            f"worth at most {amount(request.bid.utility)}; at today's prices it would cost at least {amount(least)} on "
             f"empty machines, and no schedule on what is left before slot {end} costs less than it is worth"
         )
         return Decision(False, reason=Reason.PRICED_OUT, detail=detail)
     if plan.payoff <= _LEAST_PAYOFF * plan.utility:
         detail = (
-            f"its best schedule ends in slot {plan.schedule.completion}, is worth {plan.utility:.6g} "
-            f"and costs {plan.cost:.6g}"
+            f"its best schedule ends in slot {plan.schedule.completion}, is worth {amount(plan.utility, 6)} "
+            f"and costs {amount(plan.cost, 6)}"
         )
         return Decision(False, utility=plan.utility, cost=plan.cost, reason=Reason.PRICED_OUT, detail=detail)
     return Decision(True, plan.schedule, plan.utility, plan.cost)

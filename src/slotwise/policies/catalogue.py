@@ -32,6 +32,7 @@ from slotwise.policies.oasis import Oasis
 from slotwise.policies.optimus import Optimus
 from slotwise.policies.pdors import PdOrs
 from slotwise.policies.srtf import Srtf
+from slotwise.words import hint
 
 __all__ = ["COMMITTING", "NAMES", "POLICIES", "blaming", "make", "source_of"]
 
@@ -114,7 +115,9 @@ def make(
         return POLICIES[name]()
     if ":" in name:
         return _own(name)
-    raise InvalidInput(f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}")
+    raise InvalidInput(
+        f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}{hint(name, NAMES)}"
+    )
 
 
 def source_of(name: str) -> str:
@@ -122,7 +125,9 @@ def source_of(name: str) -> str:
     if name in POLICIES:
         return ""
     if ":" not in name:
-        raise InvalidInput(f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}")
+        raise InvalidInput(
+            f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}{hint(name, NAMES)}"
+        )
     module = sys.modules[type(_own(name)).__module__]
     where = getattr(module, "__file__", None)
     return hashlib.sha256(Path(where).read_bytes()).hexdigest()[:16] if where is not None else ""

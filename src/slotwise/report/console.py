@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from slotwise.model.schedule import Reason
 from slotwise.sim.metrics import JobRecord, Run
+from slotwise.words import amount
 
 __all__ = ["WIDTH", "answer_text", "print_figures", "print_notes", "print_run", "print_summary", "seconds_text"]
 
@@ -140,7 +142,7 @@ def _answers(run: Run) -> Table:
     table.add_column("why")
     for record in run.records.values():
         answer = answer_text(record.reason, record.promised, record.started)
-        row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), f"{record.utility:.4g}")
+        row = (_slot(record.arrival), answer, _slot(record.promised), _slot(record.completed), amount(record.utility))
         table.add_row(escape(record.id), *row, escape(_why(record)))
     return table
 
@@ -150,9 +152,9 @@ def _slot(slot: int | None) -> str:
 
 
 def answer_text(reason: str | None, promised: int | None, started: int | None) -> str:
-    """Return what was answered to a job, in a word."""
+    """Return what was answered to a job, in a word: ``rejected`` and ``infeasible`` as the summary counts them."""
     if reason is not None:
-        return "rejected"
+        return "infeasible" if reason == Reason.HORIZON_ENDS else "rejected"
     # Only a policy that promises an end admits; the others let every job wait.
     if promised is not None:
         return "admitted"

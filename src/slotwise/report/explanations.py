@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from slotwise.explanation import Completion, Explanation, WhatIf
 from slotwise.model.schedule import Reason
+from slotwise.report.console import answer_text
+from slotwise.words import amount
 
 __all__ = ["as_data", "as_text"]
 
@@ -18,7 +21,6 @@ _RULES = {
 }
 _NO_ROOM = "As long as finishing is worth anything, what is free trains too little: no price would have helped."
 _MOST_WAITS = 12
-_NOTHING = 1e-9
 
 
 def _without_room(found: Explanation) -> bool:
@@ -46,20 +48,24 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
         rule = _NO_ROOM if _without_room(found) else _RULES.get(record.reason, "")
         lines += [f"reason: {record.reason}. {rule}".rstrip(), f"  {record.detail}"]
     if found.completions:
-        lines += ["", "finishing by   worth        costs at least   pays"]
-        lines += [_completion(one) for one in found.completions]
+        lines += ["", *_completions(found.completions)]
+        if len(found.completions) < found.completion_slots:
+            lines.append(
+                f"({len(found.completions)} of {found.completion_slots} shown, evenly over the slots in which it could "
+                "finish and be worth something: each is planned for by itself, which takes time)"
+            )
     if found.plan is not None:
         plan = found.plan
         lines += [
             "",
             f"best plan: {len(plan.schedule.slots)} slots, ends in slot {plan.schedule.completion}, worth "
-            f"{_amount(plan.utility)}, costs {_amount(plan.cost)}, payoff {_amount(plan.payoff)}",
+            f"{amount(plan.utility)}, costs {amount(plan.cost)}, payoff {amount(plan.payoff)}",
         ]
         if found.dearest:
             parts = ", ".join(f"{name} {share:.0%}" for name, share in found.dearest)
             lines.append(f"what it pays for: {parts}; most in slot {found.dearest_slot}")
     if found.machine_cost is not None:
-        cost = _amount(found.machine_cost)
+        cost = amount(found.machine_cost)
         lines += ["", f"at the prices of that moment an empty machine cost {cost} a slot far ahead, less in near ones"]
     if record.reason in (Reason.PRICED_OUT, Reason.NO_TIME_LEFT):
         lines += ["", "it would have been let in, at the prices of that moment and all else equal,"]
@@ -81,9 +87,9 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
 def _answer(found: Explanation) -> str:
     record = found.record
     if record.reason is not None:
-        return "rejected"
+        return answer_text(record.reason, record.promised, record.started)
     if record.promised is not None:
-        return f"admitted, promised to end in slot {record.promised}, worth {record.promised_utility:.4g}"
+        return f"admitted, promised to end in slot {record.promised}, worth {amount(record.promised_utility or 0.0)}"
     waited = sum(wait.last - wait.first + 1 for wait in found.waits)
     sizes = ""
     if found.workers:
@@ -91,19 +97,19 @@ def _answer(found: Explanation) -> str:
         sizes = f" with {low} workers" if low == high else f" with {low} to {high} workers"
     ran = f"ran in {record.active_slots} slots{sizes}, waited in {waited}"
     if record.completed is not None:
-        return f"finished in slot {record.completed}, earned {record.utility:.4g}; {ran}"
+        return f"finished in slot {record.completed}, earned {amount(record.utility)}; {ran}"
     trained = "" if found.trained is None else f", {found.trained:.0%} trained when the last slot opened"
     return f"not finished by the horizon ({found.horizon}){trained}; {ran}"
 
 
-def _completion(one: Completion) -> str:
-    cost, pays = ("too little room", "-") if one.cost is None else (_amount(one.cost), _pays(one.utility, one.cost))
-    return f"slot {one.slot:<9} {_amount(one.utility):<12} {cost:<16} {pays}"
-
-
-def _amount(value: float) -> str:
-    """Return an amount of utility; what is next to nothing is 0."""
-    return "0" if abs(value) < _NOTHING else f"{value:.4g}"
+def _completions(all_of_them: Sequence[Completion]) -> list[str]:
+    worths = [amount(one.utility) for one in all_of_them]
+    width = max(12, *map(len, worths))
+    lines = [f"finishing by   {'worth':<{width}} costs at least   pays"]
+    for one, worth in zip(all_of_them, worths, strict=True):
+        cost, pays = ("too little room", "-") if one.cost is None else (amount(one.cost), _pays(one.utility, one.cost))
+        lines.append(f"slot {one.slot:<9} {worth:<{width}} {cost:<16} {pays}")
+    return lines
 
 
 def _pays(utility: float, cost: float) -> str:
@@ -114,7 +120,8 @@ def _change(change: WhatIf, slot_seconds: float) -> str:
     match change.change:
         case "value":
             factor = change.needed / change.was
-            return f"if its value were {change.needed:.4g} in place of {change.was:.4g} ({factor:.3g} times)"
+            value, own = amount(change.needed), amount(change.was)
+            return f"if its value were {value} in place of {own} ({amount(factor, 3)} times)"
         case "target":
             later = (change.needed - change.was) * slot_seconds
             return (
@@ -142,6 +149,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
         "promised": record.promised,
         "started": record.started,
         "completed": record.completed,
+        "completion_slots": found.completion_slots,
         "completions": [{"slot": c.slot, "utility": c.utility, "cost": c.cost} for c in found.completions],
         "plan": None
         if plan is None

@@ -12,6 +12,7 @@ from slotwise.report.charts import Data
 from slotwise.report.console import answer_text, seconds_text
 from slotwise.report.figures import Gantt, short
 from slotwise.report.views import View
+from slotwise.words import amount
 
 __all__ = ["page", "require"]
 
@@ -40,7 +41,7 @@ _MOST_JOBS = 500
 _MEANING = (
     "Means over the runs of a policy. Of the jobs that arrived, <em>cannot finish</em> could not be completed by the "
     "horizon even alone on the cluster; <em>never fits</em>, <em>no time left</em>, <em>priced out</em> and "
-    "<em>machine lost</em> are reasons for which the policy turned jobs away; <em>unfinished</em> were let in, or "
+    "<em>machine lost</em> are reasons for which others were turned away; <em>unfinished</em> were let in, or "
     "wait, and were not done by the horizon. <em>Completion</em> is from arrival to the end of the last slot, of "
     "finished jobs. <em>Training slots</em> is the median of the same in slots, unfinished jobs counted as the whole "
     "horizon. <em>Use</em> is of the whole cluster over the whole horizon. <em>Co-located</em> is the share of job-"
@@ -202,7 +203,7 @@ def _answer(row: Mapping[str, Any], slot_seconds: float) -> Iterable[str]:
     yield answer_text(row["reason"], row["promised"], row["started"])
     yield ends(row["promised"])
     yield ends(row["completed"])
-    yield f"{row['utility']:.4g}"
+    yield amount(row["utility"])
     yield "" if row["reason"] is None else f"{row['reason']}: {row['detail']}"
 
 

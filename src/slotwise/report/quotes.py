@@ -13,7 +13,8 @@ from rich.table import Table
 
 from slotwise.model.schedule import Placement
 from slotwise.quotation import Quote, Size
-from slotwise.report.console import print_notes
+from slotwise.report.console import answer_text, print_notes
+from slotwise.words import amount
 
 __all__ = ["print_quote"]
 
@@ -56,12 +57,12 @@ def print_quote(found: Quote, report: Mapping[str, Any], console: Console | None
 def _answer(found: Quote) -> str:
     job = found.job
     if found.plan is None:
-        return f"{job.id}: rejected, {found.reason}: {found.detail}"
+        return f"{job.id}: {answer_text(found.reason, None, None)}, {found.reason}: {found.detail}"
     plan = found.plan
     end = duration((plan.schedule.completion + 1) * found.slot_seconds)
     what = (
-        f"done within {end} (slot {plan.schedule.completion}), worth {plan.utility:.4g}, costs {plan.cost:.4g}, "
-        f"payoff {plan.payoff:.4g}"
+        f"done within {end} (slot {plan.schedule.completion}), worth {amount(plan.utility)}, "
+        f"costs {amount(plan.cost)}, payoff {amount(plan.payoff)}"
     )
     if found.reason is None:
         return f"{job.id}: admitted, {what}"
@@ -88,9 +89,9 @@ def _sizes(sizes: Sequence[Size]) -> Table:
             str(size.servers),
             escape(size.level),
             f"{size.samples_per_second:.4g}",
-            f"{size.slot_cost:.4g}",
+            amount(size.slot_cost),
             duration(size.seconds),
-            f"{size.cost:.4g}",
+            amount(size.cost),
         )
     return table
 

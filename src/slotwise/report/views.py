@@ -18,6 +18,7 @@ from slotwise.sim import tables
 from slotwise.sim.binning import bins
 from slotwise.sim.pricemap import WHOLE
 from slotwise.sim.stays import stays
+from slotwise.words import amount
 
 __all__ = ["PLAN_COLUMNS", "View", "plan_table", "view"]
 
@@ -356,13 +357,13 @@ def _note(row: Row) -> list[str]:
     """Say what was decided on a job, and what became of it."""
     lines = [f"job {row['job_id']}, arrived in slot {row['arrival']}"]
     if row["promised"] is not None:
-        payoff = row["promised_utility"] - row["cost"]
+        worth, cost = row["promised_utility"], row["cost"]
         lines.append(f"promised slot {row['promised']}")
-        lines.append(f"utility {row['promised_utility']:.4g} - cost {row['cost']:.4g} = payoff {payoff:.4g}")
+        lines.append(f"utility {amount(worth)} - cost {amount(cost)} = payoff {amount(worth - cost)}")
     elif row["started"] is not None:
         lines.append(f"started in slot {row['started']}, nothing promised")
     if row["completed"] is not None:
-        lines.append(f"finished in slot {row['completed']}, earned {row['utility']:.4g}")
+        lines.append(f"finished in slot {row['completed']}, earned {amount(row['utility'])}")
     elif row["reason"] == Reason.HORIZON_ENDS:
         lines.append("cannot finish by the horizon, even alone on the cluster")
     elif row["reason"] is not None:
@@ -378,14 +379,14 @@ def _amounts(plan: polars.DataFrame, title: str, x_label: str, names: Sequence[s
     machine, first, end = (plan[name].to_numpy() for name in ("machine", "first", "last"))
     size = groups[0][1] - groups[0][0]
     layers = {}
-    for name, amount in (
+    for name, held in (
         ("workers on a machine", plan["workers"].to_numpy()),
         ("servers on a machine", plan["servers"].to_numpy()),
         ("jobs on a machine", np.ones(len(plan))),
     ):
         change = np.zeros((len(groups), horizon + 1))
-        np.add.at(change, (machine // size, first), amount)
-        np.add.at(change, (machine // size, end + 1), -amount)
+        np.add.at(change, (machine // size, first), held)
+        np.add.at(change, (machine // size, end + 1), -held)
         there = change.cumsum(axis=1)[:, :-1]
         layers[name] = [
             [float(there[g, a:b].mean() / (to - begin)) for a, b in columns] for g, (begin, to) in enumerate(groups)

@@ -15,6 +15,7 @@ from slotwise.events import Admit, Reject
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Reason, Schedule
+from slotwise.words import merged
 
 __all__ = ["JobRecord", "Recorder", "Run"]
 
@@ -73,6 +74,16 @@ class JobRecord:
     def let_in(self) -> bool:
         """Whether it was admitted; jobs that wait with a placing policy count as admitted once they ever started."""
         return self.admitted and (self.promised is not None or self.started is not None)
+
+    @property
+    def infeasible(self) -> bool:
+        """Whether it fits, and could not finish by the horizon even alone; such a job is not rejected."""
+        return self.reason is Reason.HORIZON_ENDS
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it was turned away for any other reason."""
+        return self.reason is not None and not self.infeasible
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,9 @@ class Run:
         jct = np.array([(r.completed - r.arrival + 1) * self.slot_seconds for r in done if r.completed is not None])
         training = [(r.completed - r.arrival + 1) if r.completed is not None else self.horizon for r in entered]
         active = sum(r.active_slots for r in records)
-        rejected = Counter(_reason(r) for r in records if r.reason not in (None, Reason.HORIZON_ENDS))
+        # Where nothing ever fits, the resource is part of the reason.
+        rejected = Counter(str(r.reason) for r in records if r.rejected and r.reason is not Reason.NEVER_FITS)
+        rejected.update(merged(f"{r.reason}: {r.detail}" for r in records if r.reason is Reason.NEVER_FITS))
         return {
             "policy": self.policy,
             "seed": self.seed,
@@ -150,7 +163,7 @@ class Run:
             "rejected": dict(sorted(rejected.items())),
             "completed": len(done),
             "unfinished": len(entered) - len(done),
-            "infeasible": sum(r.reason is Reason.HORIZON_ENDS for r in records),
+            "infeasible": sum(r.infeasible for r in records),
             "total_utility": self.total_utility,
             "jct_seconds": {"mean": float(jct.mean()) if len(jct) else None}
             | {f"p{q}": _quantile(jct, q / 100) for q in (50, 90, 99)},
@@ -165,11 +178,6 @@ class Run:
             },
             "rounding": dict(self.rounding) or None,
         }
-
-
-def _reason(record: JobRecord) -> str:
-    """Return the key under which a rejection is counted; where nothing ever fits, the resource is part of it."""
-    return f"{record.reason}: {record.detail}" if record.reason is Reason.NEVER_FITS else str(record.reason)
 
 
 def _quantile(values: Floats, q: float) -> float | None:

@@ -94,7 +94,7 @@ def run_row(outcome: Outcome, bound: Bounded | None) -> Row:
     figures = run.summary()
     used = [f"utilization_{word}" for word in _words(run.utilization)]
     value = None if bound is None else bound.value
-    rejected = Counter(str(r.reason) for r in run.records.values() if r.reason not in (None, Reason.HORIZON_ENDS))
+    rejected = Counter(str(r.reason) for r in run.records.values() if r.rejected)
     done = [r.completed - r.arrival + 1 for r in run.records.values() if r.completed is not None]
     offered = [
         run.horizon if r.completed is None else r.completed - r.arrival + 1

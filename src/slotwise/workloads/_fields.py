@@ -7,7 +7,6 @@ number, a duration, an amount ... by the method of that name. What cannot be use
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import yaml
 
 from slotwise.errors import InvalidInput
 from slotwise.units import duration, quantity, rate
+from slotwise.words import hint
 
 __all__ = ["LARGEST_NUMBER", "LARGEST_SECONDS", "Field", "documents", "read_text", "shown"]
 
@@ -99,9 +99,8 @@ class Field:
             self.refuse("a mapping of fields")
         for name, field in self.value.items():
             if known is not None and name not in known:
-                near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-                field.refuse(f"a known field ({hint})", ascii(name[:_LONGEST]))
+                meant = hint(name, known) or f" (known: {', '.join(known)})"
+                field.refuse(f"a known field{meant}", ascii(name[:_LONGEST]))
         return self.value
 
     def get(self, name: str) -> Field | None:
@@ -133,8 +132,10 @@ class Field:
         if one_of is not None and len(one_of) == 1:
             bound = next(iter(one_of))
         text = self._leaf(bound)
-        if not text.strip() or not text.isprintable() or (one_of is not None and text not in one_of):
+        if not text.strip() or not text.isprintable():
             self.refuse(bound)
+        if one_of is not None and text not in one_of:
+            self.refuse(bound, shown(text) + (hint(text, one_of) if len(one_of) > 1 else ""))
         return text
 
     def number(

@@ -16,7 +16,8 @@ The names in ``bandwidth`` are the levels of locality, from inside a machine to 
 first, ``cluster`` last, and between them any, at most 6 in all. Their numbers are those of one pair of a worker and a
 server, and never rise from one to the next; the default is 6,250 MB/s inside a machine and 625 MB/s between machines.
 A machine names its rack, its row and so on in fields of these names. One that names none stands alone; a rack lies in
-one row. ``rack`` on machines needs no bandwidth where no other level is named: within a rack it is then the cluster's.
+one row. ``rack`` on machines needs no bandwidth where no other level is named: within a rack it is then the cluster's,
+which the command line warns of.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from slotwise.errors import InvalidCluster
 from slotwise.model.cluster import DEFAULT_BANDWIDTH, MOST_LEVELS, TWO_LEVELS, Cluster, Machine
 from slotwise.workloads._fields import Field, documents, read_text, shown
 
-__all__ = ["MOST_MACHINES", "parse_shorthand", "read"]
+__all__ = ["MOST_MACHINES", "parse_shorthand", "read", "read_noted"]
 
 MOST_MACHINES = 100_000
 """Most machines of a cluster file or a shorthand."""
@@ -64,6 +65,11 @@ def read(path: str | Path) -> Cluster:
     InvalidCluster
         If the file is bad; the message is one line, ``file:line: field must be ..., got ...``.
     """
+    return read_noted(path)[0]
+
+
+def read_noted(path: str | Path) -> tuple[Cluster, dict[str, str]]:
+    """Read a cluster file as ``read`` does, and say by which rule what it leaves open was filled in."""
     found = list(documents(path, read_text(path, InvalidCluster), InvalidCluster, InvalidCluster))
     if len(found) != 1:
         line = found[1].line if found else 1
@@ -80,10 +86,16 @@ def read(path: str | Path) -> Cluster:
     rates = _bandwidth(spec.get("bandwidth"))
     between = tuple(rates)[1:-1]
     machines = _machines(spec.need("machines"), between or (_RACK,))
+    notes = {}
     if not between and any(machine.domains for machine in machines):
         # Racks bound the jobs that ask for one even where nothing is faster within them.
         rates = {"machine": rates["machine"], _RACK: rates["cluster"], "cluster": rates["cluster"]}
-    return Cluster.of(machines, tuple(rates.values()), tuple(rates))
+        notes[_RACK] = (
+            "machines name racks, and bandwidth has no rack: no job is faster within one, "
+            f"{rates['cluster']:g} MB/s as anywhere in the cluster; give bandwidth: "
+            "{machine: ..., rack: ..., cluster: ...}"
+        )
+    return Cluster.of(machines, tuple(rates.values()), tuple(rates)), notes
 
 
 def _bandwidth(field: Field | None) -> dict[str, float]:

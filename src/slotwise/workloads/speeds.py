@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import difflib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH
 from slotwise.model.job import LARGEST_WORKERS
+from slotwise.words import hint
 from slotwise.workloads._fields import Field
 from slotwise.workloads._rows import read_text, refusal
 
@@ -311,9 +311,8 @@ def _own(
     for name in header:
         if name not in COLUMNS:
             # A mistyped `servers` that is passed over would make the rows all-reduce.
-            near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(COLUMNS)}"
-            raise refusal(path, 1, "header", f"a row of known columns ({hint})", name)
+            meant = hint(name, COLUMNS) or f" (known: {', '.join(COLUMNS)})"
+            raise refusal(path, 1, "header", f"a row of known columns{meant}", name)
     missing = next((name for name in _NEEDED if name not in header), None)
     if missing is not None:
         raise refusal(path, 1, "header", f"a row with the columns {', '.join(_NEEDED)}", ",".join(header))

@@ -10,6 +10,7 @@ from pathlib import Path
 from slotwise.errors import InvalidInput, InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH, Cluster
 from slotwise.units import duration
+from slotwise.words import hint
 from slotwise.workloads import gavel, openb, pai, sia, swf, tiresias
 from slotwise.workloads._base import Bars, Workload, no_bars
 from slotwise.workloads._fields import shown
@@ -149,7 +150,9 @@ def _number_or_empty(text: str) -> bool:
 def _chosen(path: Path, given: str | None, formats: tuple[str, ...], what: str) -> str:
     if given is not None:
         if given not in formats:
-            raise InvalidTrace(f"{path}: format must be one of {', '.join(formats)}, got {shown(given)}")
+            raise InvalidTrace(
+                f"{path}: format must be one of {', '.join(formats)}, got {shown(given)}{hint(given, formats)}"
+            )
         return given
     found = recognise(path)
     if found not in formats:
