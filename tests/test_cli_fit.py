@@ -59,7 +59,7 @@ def test_yaml_is_a_document_for_each_model(capsys: pytest.CaptureFixture[str], r
     assert second["speed"].pop("kind") == "fitted-all-reduce"
     expected = {"overhead": 0.1, "sync": 0.05, "transfer": 0.4, "perWorker": 0.003, "bandwidth": 625.0}
     assert second["speed"] == pytest.approx(expected | {"compute": 2e-7}, rel=1e-4)
-    assert "# ps: 9 rows in 9 configurations, 1 failed runs skipped" in out
+    assert "# ps: 9 rows in 9 configurations, 1 failed run skipped" in out
     assert "# leave-one-out error 0.0%" in out
     assert "# measured: workers 1 ... 4, servers 1 ... 3, batch 64" in out
 

@@ -47,7 +47,7 @@ def test_inspect_says_what_is_in_a_trace(write: Write, capsys: pytest.CaptureFix
 def test_inspect_prints_the_same_for_people(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(write(*PAI)), "--cluster", "1x1"]) == 0
     out = capsys.readouterr().out
-    for text in ("format pai, 8 jobs", "15 workers and 1 servers", "gpu of a job (assumed)", "offered load"):
+    for text in ("format pai, 8 jobs", "15 workers and 1 server", "gpu of a job (assumed)", "offered load"):
         assert text in out
     assert "all workers and servers together are larger than all machines together" in out
     assert "rows: malformed: 1" in out

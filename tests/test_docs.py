@@ -225,3 +225,15 @@ def test_every_page_of_docs_is_linked_from_another() -> None:
     }
     for page in PAGES[3:]:
         assert page.resolve() in linked, f"no page links to {page.relative_to(ROOT)}"
+
+
+def test_no_page_shows_a_plural_of_one() -> None:
+    nouns = "job|slot|machine|worker|server|row|run|configuration|seed|policie|other"
+    wrong = [
+        f"{block.at}: {line}"
+        for page in PAGES
+        for block in blocks(page)
+        for line in block.lines
+        if re.search(rf"(?<![-+.\d] )(?<![-+.\d])\b1 (failed |running |other |admitted )?({nouns})s\b", line)
+    ]
+    assert wrong == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,21 @@ def test_what_the_readme_shows_of_fit_and_quote_is_what_they_print(capsys: pytes
     assert len(lines) > 10
     for line in lines[1:]:
         assert line in printed_lines
+
+
+def test_the_commands_of_the_readme_run_the_policy_that_it_shows(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    found = re.search(r"^class ShortestFirst\(.*?\n\n\n", readme, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    (tmp_path / "mine.py").write_text(f"import slotwise\n\n\n{found[0].rstrip()}\n")
+    commands = [line.strip() for line in readme.splitlines() if line.startswith("    ") and "mine" in line]
+    assert [command.split()[0] for command in commands] == ["slotwise", "slotwise", "python"]
+    for command in commands:
+        program, *words = shlex.split(command)
+        called = [sys.executable, "-m", program] if program == "slotwise" else [sys.executable]
+        run = subprocess.run([*called, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        assert "mine:ShortestFirst" in run.stdout or program == "python"
 
 
 def test_the_example_of_a_fitted_job_is_what_fit_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,7 +167,23 @@ def test_a_job_that_waits_hears_behind_whom() -> None:
     assert "slots 3 to 4: waiting behind a job" in as_text(third, 1.0)
     # Of 9 slots of work 6 were done when slot 11 opened.
     assert "not finished by the horizon (12), 67% trained when the last slot opened" in as_text(third, 1.0)
-    assert "ran in 7 slots with 1 workers, waited in 5" in as_text(third, 1.0)
+    assert "ran in 7 slots with 1 worker, waited in 5" in as_text(third, 1.0)
+
+
+def test_a_wait_behind_one_job_fewer_is_the_same_wait() -> None:
+    jobs = [gang("a", 1, 1), gang("b", 1, 3), gang("c", 2, 1)]
+
+    found = explain("fifo-backfill", machines({"gpu": 2.0}), jobs, "c", **SECOND)
+
+    assert [(w.first, w.last, w.detail) for w in found.waits] == [
+        (
+            0,
+            2,
+            "its 2 workers and 0 servers do not fit beside 1 running job before it, the last of them 'b'; passed by 0 "
+            "jobs",
+        )
+    ]
+    assert "ran in 1 slot with 2 workers" in as_text(found, 1.0)
 
 
 def test_a_job_that_loses_its_share_hears_so() -> None:
@@ -245,5 +261,5 @@ def test_utilities_move_their_target() -> None:
 
 
 def test_refuses_a_job_that_is_not_there() -> None:
-    with pytest.raises(InvalidInput, match="job must be one of the 1 jobs of the run, got 'ghost'"):
+    with pytest.raises(InvalidInput, match="job must be one of the 1 job of the run, got 'ghost'"):
         explain("fifo", machines({"gpu": 1.0}), [gang("a", 1, 1)], "ghost", **SECOND)

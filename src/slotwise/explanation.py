@@ -22,7 +22,7 @@ from slotwise.policies import catalogue
 from slotwise.policies._base import CommitAtArrival, Policy, State, Terms
 from slotwise.sim.metrics import JobRecord
 from slotwise.sim.simulator import simulate
-from slotwise.words import hint
+from slotwise.words import counted, hint
 
 __all__ = ["Completion", "Explanation", "Wait", "WhatIf", "explain"]
 
@@ -200,7 +200,9 @@ def explain(
     at = next((i for i, job in enumerate(order) if job.id == job_id), None)
     if at is None:
         ids = [job.id for job in order]
-        raise InvalidInput(f"job must be one of the {len(order)} jobs of the run, got {job_id!r}{hint(job_id, ids)}")
+        raise InvalidInput(
+            f"job must be one of the {counted(len(order), 'job')} of the run, got {job_id!r}{hint(job_id, ids)}"
+        )
     inner = policy
     if isinstance(inner, str):
         inner = catalogue.make(
@@ -268,9 +270,9 @@ class _Asking(Policy):
 
 
 def _but_numbers(detail: str) -> str:
-    """Return a text without its numbers, names in quotes aside: what makes two waits different."""
+    """Return a text without numbers and plurals, names in quotes aside: what makes two waits different."""
     parts = detail.split("'")
-    return "'".join(re.sub(r"[0-9.]+", "#", part) if at % 2 == 0 else part for at, part in enumerate(parts))
+    return "'".join(re.sub(r"[0-9.]+|s\b", "", part) if at % 2 == 0 else part for at, part in enumerate(parts))
 
 
 class _AskingAtArrival(_Asking, CommitAtArrival):

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidInput, SolverFailed
 from slotwise.model.speed import FittedAllReduce, FittedSpeed
 from slotwise.optim.program import LinearProgram, Matrix, Status
+from slotwise.words import counted
 from slotwise.workloads.speeds import Measured
 
 __all__ = ["Fit", "fit"]
@@ -117,7 +118,8 @@ def fit(measured: Measured) -> Fit:
     """
     if not len(measured):
         raise InvalidInput(
-            f"{measured.label}: must have a row with a speed > 0, got {measured.skipped} failed runs and no other"
+            f"{measured.label}: must have a row with a speed > 0, got {counted(measured.skipped, 'failed run')} and "
+            "no other"
         )
     links, reference = _links(measured)
     advice = dict(_ALL_REDUCE if measured.all_reduce else _SERVERS)
@@ -132,8 +134,8 @@ def fit(measured: Measured) -> Fit:
     if folds < len(advice):
         raise InvalidInput(
             f"{measured.label}: distinct configurations measured must be >= {len(advice)}, one for each coefficient "
-            f"({', '.join(map(_field, advice))}), got {folds} in {len(measured)} rows ({measured.skipped} failed ones "
-            "skipped)"
+            f"({', '.join(map(_field, advice))}), got {folds} in {counted(len(measured), 'row')} "
+            f"({counted(measured.skipped, 'failed run')} skipped)"
         )
     kept, warnings = _identified(scaled, advice)
     coefficients = _Deviations(scaled[:, kept]).solve()
@@ -156,8 +158,8 @@ def fit(measured: Measured) -> Fit:
         )
     if folds < _FEW * len(kept):
         warnings.append(
-            f"only {folds} configurations for {len(kept)} coefficients: the leave-one-out error is rough; measure "
-            f"{_FEW * len(kept)} or more"
+            f"only {counted(folds, 'configuration')} for {counted(len(kept), 'coefficient')}: "
+            f"the leave-one-out error is rough; measure {_FEW * len(kept)} or more"
         )
     found = dict.fromkeys(("overhead", "compute", "transfer", "per_worker"), 0.0)
     found["sync" if measured.all_reduce else "per_server"] = 0.0
@@ -187,7 +189,7 @@ def _links(measured: Measured) -> tuple[Floats, float | None]:
     if not given[talks].all():
         raise InvalidInput(
             f"{measured.label}: bandwidth or placement must be given in all rows or in none, got it in "
-            f"{int((given & talks).sum())} of {int(talks.sum())} rows with a network"
+            f"{int((given & talks).sum())} of {counted(int(talks.sum()), 'row')} with a network"
         )
     reference = float(measured.bandwidth[talks].min())
     return np.where(talks, measured.bandwidth, reference), reference

@@ -31,6 +31,7 @@ from slotwise.model.ledger import Ledger
 from slotwise.model.schedule import Decision, Placement, Reason, Schedule
 from slotwise.optim.request import TOLERANCE, Request, Surveyor
 from slotwise.policies._base import CommitAtArrival, Policy, State
+from slotwise.words import counted
 
 __all__ = ["Scheduler"]
 
@@ -226,7 +227,7 @@ class Scheduler:
         if self._requests[job_id].samples(placement) <= 0.0:
             raise SlotwiseError(
                 f"policy {self.policy.name!r}: slot {slot}: job {job_id!r} cannot run with "
-                f"{placement.total_workers} workers and {placement.total_servers} servers"
+                f"{counted(placement.total_workers, 'worker')} and {counted(placement.total_servers, 'server')}"
             )
 
     def _open(self, slot: int) -> list[Command]:

@@ -36,6 +36,7 @@ from slotwise.model.utility import Linear
 from slotwise.optim.request import TOLERANCE
 from slotwise.policies._base import CommitAtArrival, Policy, State
 from slotwise.scheduler import Scheduler
+from slotwise.words import counted
 
 __all__ = ["PolicyFault", "check_policy"]
 
@@ -106,7 +107,7 @@ def check_policy(make: Callable[[], Policy] | Callable[[Cluster], Policy], *, ta
         for fault in _play_twice(made, case):
             found.setdefault(fault, []).append(case.name)
     for fault, (first, *others) in found.items():
-        faults.append(f"{first}: {fault}" + (f" (and in {len(others)} other cases)" if others else ""))
+        faults.append(f"{first}: {fault}" + (f" (and in {counted(len(others), 'other case')})" if others else ""))
     if faults:
         raise PolicyFault(label, faults)
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import SupportsFloat
 
 __all__ = ["amount", "counted", "hint", "merged"]
 
@@ -33,15 +34,16 @@ def amount(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural but for 1.
+def counted(count: SupportsFloat, noun: str) -> str:
+    """Return a count, or a mean of counts, with its noun, in the plural but for 1.
 
     Examples
     --------
-    >>> counted(1, "job"), counted(2, "job"), counted(0, "job")
-    ('1 job', '2 jobs', '0 jobs')
+    >>> counted(1, "job"), counted(12000, "job"), counted(0, "job"), counted(1.25, "slot")
+    ('1 job', '12000 jobs', '0 jobs', '1.25 slots')
     """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    shown = amount(float(count))
+    return f"{shown} {noun}{'' if shown == '1' else 's'}"
 
 
 def hint(name: object, known: Collection[str]) -> str:

@@ -94,7 +94,7 @@ def test_without_adjustments_who_runs_keeps_its_workers_and_others_wait() -> Non
 
     assert policy.waiting(late, scheduler.state, scheduler.state.running) == (
         Reason.LOST_SHARE,
-        "its fewest workers (1) found no room beside 1 jobs; at most 0 of them may be resized at once",
+        "its fewest workers (1) found no room beside 1 job; at most 0 of them may be resized at once",
     )
 
 

@@ -73,5 +73,5 @@ def test_who_waits_is_told_who_is_before_it_and_how_many_passed_it() -> None:
 
     assert policy.waiting(jobs[1], scheduler.state, placed) == (
         Reason.WAITING,
-        "its 2 workers and 0 servers do not fit; 1 jobs before it run, the last of them 'a', 1 behind it fit and run",
+        "its 2 workers and 0 servers do not fit beside 1 running job before it, the last of them 'a'; passed by 1 job",
     )

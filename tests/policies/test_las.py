@@ -152,8 +152,8 @@ def test_the_threshold_is_what_the_cluster_serves_in_a_slot(cluster: Cluster, se
 
     assert reason is Reason.WAITING
     assert detail == (
-        f"in the first of two queues with 0 GPU-seconds (threshold {threshold}); its 1 workers and 0 servers do not "
-        "fit beside the 1 jobs before it that run, the last of them 'a'"
+        f"in the first of two queues with 0 GPU-seconds (threshold {threshold}); its 1 worker and 0 servers do not "
+        "fit beside the 1 running job before it, the last of them 'a'"
     )
 
 

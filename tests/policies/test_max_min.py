@@ -92,8 +92,8 @@ def test_a_job_that_waits_says_what_is_due_to_it() -> None:
 
     assert reason is Reason.LOST_SHARE
     assert detail == (
-        "its share of time is 0.5; 0.5 slots were due to it so far and it has received 0; "
-        "1 jobs run that are further behind or fit beside"
+        "its share of time is 0.5; slots due to it so far: 0.5, received: 0; "
+        "it waits for 1 running job further behind or fitting beside"
     )
 
 

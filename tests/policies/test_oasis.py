@@ -64,10 +64,10 @@ def test_no_machine_ever_holds_workers_and_servers_and_every_promise_is_kept(see
 @pytest.mark.parametrize(
     ("cluster", "detail"),
     [
-        (machines({"gpu": 2.0}), "with workers on 1 machines and servers on 0 others there is no room for 1 workers "),
+        (machines({"gpu": 2.0}), "with workers on 1 machine and servers on 0 others there is no room for 1 worker "),
         (
             machines({"gpu": 2.0, "cpu": 2.0}, {"gpu": 4.0, "cpu": 1.0}),
-            "with workers on 1 machines and servers on 1 others there is no room for 1 workers ",
+            "with workers on 1 machine and servers on 1 other there is no room for 1 worker ",
         ),
     ],
     ids=["one machine", "servers fit on the workers' machine only"],
@@ -77,7 +77,7 @@ def test_what_the_split_has_no_room_for_is_turned_away_though_pdors_runs_it(clus
 
     _, log = play("oasis", cluster, [job], 6)
 
-    assert decisions(log) == [Reject(0, "a", Reason.NEVER_FITS, detail + "and 1 servers")]
+    assert decisions(log) == [Reject(0, "a", Reason.NEVER_FITS, detail + "and 1 server")]
     assert completions(play("pdors", cluster, [job], 6)[1]) == {"a": 0}
 
 
@@ -93,7 +93,7 @@ def test_what_the_workers_machines_cannot_train_in_time_has_no_time_left() -> No
             0,
             "a",
             Reason.NO_TIME_LEFT,
-            "with workers on 1 machines and servers on 1 others: needs 8 slots even alone on the cluster, 6 are left "
+            "with workers on 1 machine and servers on 1 other: needs 8 slots even alone on the cluster, 6 are left "
             "before the horizon (6)",
         )
     ]

@@ -145,6 +145,6 @@ def test_who_waits_is_told_how_long_it_needs_and_who_is_before_it() -> None:
     assert list(placed) == ["a", "c"]
     assert policy.waiting(jobs[1], scheduler.state, placed) == (
         Reason.WAITING,
-        "4.5 slots left; its 2 workers and 0 servers do not fit beside the 1 jobs before it that run, the last of them "
+        "4.5 slots left; its 2 workers and 0 servers do not fit beside the 1 running job before it, the last of them "
         "'a'",
     )

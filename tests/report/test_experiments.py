@@ -98,10 +98,10 @@ def point(policy: str, utility: float, x: float = 1.0, std: float = 0.0, ahead: 
 @pytest.mark.parametrize(
     ("rows", "verdict", "says"),
     [
-        ([point("pdors", 10.0), point("srtf", 5.0)], "agrees", "at 1 of 1 points pdors earns more than every other"),
+        ([point("pdors", 10.0), point("srtf", 5.0)], "agrees", "at 1 of 1 point pdors earns more than every other"),
         (
             [point("pdors", 10.0), point("srtf", 8.5)],
-            "is undecided: ahead of all at 0 of 1 points, within the noise at 1",
+            "is undecided: ahead of all at 0 of 1 point, within the noise at 1",
             "Within the noise: p, 1 jobs (srtf 8.5, pdors",
         ),
         (

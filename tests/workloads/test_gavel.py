@@ -87,7 +87,7 @@ def test_a_model_without_speed_is_left_out_and_counted(write: Write, speeds: Pat
     workload = read(write(row("Other"), row()), throughputs=speeds)
     assert [job.id for job in workload.jobs] == ["1"]
     assert workload.skipped == {"rows: model without speed": 1}
-    with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 1 rows \(1 model without speed\)"):
+    with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 1 row \(1 model without speed\)"):
         read(write(row("Other")), throughputs=speeds)
     assert read(write(row(steps="1e15"), row()), throughputs=speeds).skipped == {"rows: endless": 1}
 

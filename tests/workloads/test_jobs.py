@@ -90,7 +90,7 @@ def test_defaults_of_a_short_document(file: Path) -> None:
     assert (job.arrival, job.min_workers, job.most_workers) == (0, 1, 256)
     assert job.utility == Sigmoid(100.0, 0.0, 23.0)
     assert job.utility.values(3).tolist() == [50.0] * 3
-    assert workload.assumed == {"utility": "worth 50 whenever it finishes; fifo aims at 24 h (1 of 1 jobs have none)"}
+    assert workload.assumed == {"utility": "worth 50 whenever it finishes; fifo aims at 24 h (1 of 1 job have none)"}
 
 
 def test_csv_and_yaml_of_the_same_job_are_the_same(file: Path) -> None:
@@ -380,7 +380,7 @@ def test_csv_has_the_speed_of_each_row_in_columns(file: Path) -> None:
         ),
         (
             (*TABLE[:3], "    - {workers: 2, samplesPerSecond: 0}"),
-            "11: spec.speed.points must have one of > 0 samples a second, got 1 points of 0",
+            "11: spec.speed.points must have one of > 0 samples a second, got 1 point of 0",
         ),
         (
             (*TABLE, SERVER, "  minWorkers: 5"),

@@ -399,7 +399,7 @@ def test_bad_machines_are_counted_or_stop_a_strict_reader(write: Write) -> None:
     assert skipped == {"rows: malformed": 3, "rows: duplicate machine": 1}
     with pytest.raises(InvalidTrace, match=r":2: cap_cpu must be a number in 0 ... 1e\+08, got -1"):
         pai.read_machines(path, strict=True)
-    with pytest.raises(InvalidTrace, match=r"at least 1 machine, got 0 in 1 rows \(1 malformed\)"):
+    with pytest.raises(InvalidTrace, match=r"at least 1 machine, got 0 in 1 row \(1 malformed\)"):
         pai.read_machines(write("a,T4,96,x,2"))
 
 

@@ -113,7 +113,7 @@ def test_bad_header_and_no_usable_row_are_errors(write: Write) -> None:
         read(write(HEADER.replace("num_gpu", "gpus"), row()))
     with pytest.raises(InvalidTrace, match=":1: header must be a row with one column duration"):
         read(write(HEADER.replace("interval", "duration"), row()))
-    with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 1 rows \(1 malformed\)"):
+    with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 1 row \(1 malformed\)"):
         read(write(HEADER, row(gpus="x")))
     with pytest.raises(InvalidTrace, match=r"at least 1 job, got 0 in 0 rows \(no row\)"):
         read(write(HEADER))

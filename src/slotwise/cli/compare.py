@@ -17,7 +17,7 @@ from slotwise.cli import options
 from slotwise.cli.output import progress, working
 from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput, SlotwiseError
-from slotwise.words import hint
+from slotwise.words import counted, hint
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -227,7 +227,7 @@ def compare(
     if interrupted:
         raise KeyboardInterrupt
     if failed:
-        raise SlotwiseError(f"{len(failed)} of {len(asked)} runs failed, the tables are without them")
+        raise SlotwiseError(f"{len(failed)} of {counted(len(asked), 'run')} failed, the tables are without them")
 
 
 def _chosen(table: DataFrame, plan_of: str | None, names: list[str], seed: int) -> tuple[str, int] | None:

@@ -12,6 +12,7 @@ import typer
 from slotwise.cli import options
 from slotwise.cli.output import progress, whole_file
 from slotwise.errors import InvalidInput
+from slotwise.words import counted
 
 if TYPE_CHECKING:
     from slotwise.fitting import Fit
@@ -151,8 +152,8 @@ def _document(fit: Fit) -> str:
         if most > 0
     )
     lines = [
-        f"# {fit.measured.label}: {len(fit.measured)} rows in {fit.folds} configurations, "
-        f"{fit.measured.skipped} failed runs skipped",
+        f"# {fit.measured.label}: {counted(len(fit.measured), 'row')} in {counted(fit.folds, 'configuration')}, "
+        f"{counted(fit.measured.skipped, 'failed run')} skipped",
         f"# leave-one-out error {fit.leave_one_out_error:.1%} of the seconds of an iteration, in sample "
         f"{fit.in_sample_error:.1%}",
         f"# measured: {told}",

@@ -13,7 +13,7 @@ from slotwise.cli import options
 from slotwise.cli.output import working
 from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines, warn
 from slotwise.errors import InvalidInput, InvalidJob
-from slotwise.words import hint
+from slotwise.words import counted, hint
 
 if TYPE_CHECKING:
     from slotwise.model.job import Job
@@ -102,7 +102,7 @@ def _chosen(listed: tuple[Job, ...], name: str | None, path: Path) -> Job:
     names = ", ".join(job.id for job in listed[:10]) + (", ..." if len(listed) > 10 else "")
     if name is None:
         if len(listed) > 1:
-            raise InvalidInput(f"{path} holds {len(listed)} jobs: --job must name one of them ({names})")
+            raise InvalidInput(f"{path} holds {counted(len(listed), 'job')}: --job must name one of them ({names})")
         return listed[0]
     for job in listed:
         if job.id == name:

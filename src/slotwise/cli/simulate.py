@@ -13,6 +13,7 @@ from slotwise.cli import options
 from slotwise.cli.output import event_log, progress, working
 from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput
+from slotwise.words import counted
 
 if TYPE_CHECKING:
     from slotwise.events import Command, Event
@@ -160,7 +161,9 @@ def simulate(
         "skipped": dict(source.skipped),
     }
     if figures["unfinished"]:
-        typer.echo(f"slotwise: {figures['unfinished']} admitted jobs did not finish by the horizon", err=True)
+        typer.echo(
+            f"slotwise: {counted(figures['unfinished'], 'admitted job')} did not finish by the horizon", err=True
+        )
     if as_json:
         typer.echo(json.dumps(report, indent=2, allow_nan=False))
     else:

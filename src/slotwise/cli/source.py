@@ -204,7 +204,7 @@ def read_machines(cluster: str, strict: bool) -> tuple[Cluster, dict[str, str], 
     if not Path(cluster).exists():
         where = clusters.parse_shorthand(cluster)
         has = ", ".join(f"{amount:g} {name}" for name, amount in zip(where.resources, where.capacity[0], strict=True))
-        return where, {"cluster": f"{cluster} stands for {len(where)} machines, each with {has}"}, {}
+        return where, {"cluster": f"{cluster} stands for {counted(len(where), 'machine')}, each with {has}"}, {}
     if traces.recognise(cluster) == "cluster-yaml":
         where, notes = clusters.read_noted(cluster)
         return where, notes, {}

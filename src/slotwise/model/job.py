@@ -13,6 +13,7 @@ from slotwise.errors import InvalidJob
 from slotwise.model.speed import LARGEST_WORKERS, Configurations, SpeedModel
 from slotwise.model.utility import Utility
 from slotwise.units import LARGEST_AMOUNT
+from slotwise.words import counted
 
 __all__ = ["LARGEST_WORKERS", "LARGEST_WORKLOAD", "Job"]
 
@@ -105,19 +106,23 @@ class Job:
             refuse("domain", "the name of a locality level", self.domain)
         servers = self.speed.pairs(self.most_workers, self.most_workers, self.max_servers)[1]
         if len(servers) and servers.max() > LARGEST_WORKERS:
-            refuse(f"the servers of {self.most_workers} workers", f"at most {LARGEST_WORKERS}", int(servers.max()))
+            refuse(
+                f"the servers of {counted(self.most_workers, 'worker')}",
+                f"at most {LARGEST_WORKERS}",
+                int(servers.max()),
+            )
         if self.max_servers is not None:
             servers = self.speed.pairs(self.min_workers, self.min_workers, self.max_servers)[1]
             if len(servers) and servers.min() > self.max_servers:
-                bound = f">= the servers of {self.min_workers} workers ({int(servers.min())})"
+                bound = f">= the servers of {counted(self.min_workers, 'worker')} ({int(servers.min())})"
                 refuse("max_servers", bound, self.max_servers)
         if not len(self.speed.pairs(self.min_workers, self.most_workers, self.max_servers)[0]):
             # Only a table has none: it knows no speed beyond what was measured.
             bound = f"{self.min_workers} ... {self.most_workers} workers"
             if self.min_workers == self.most_workers:
-                bound = f"{self.min_workers} workers"
+                bound = counted(self.min_workers, "worker")
             if self.max_servers is not None:
-                bound += f" and at most {self.max_servers} servers"
+                bound += f" and at most {counted(self.max_servers, 'server')}"
             raise InvalidJob(f"job {self.id!r}: speed must be known for {bound}, got a table of others")
         for role, demand in (("worker", self.worker_demand), ("server", self.server_demand)):
             for resource, amount in demand.items():

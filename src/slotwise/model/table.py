@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from slotwise.errors import InvalidJob
 from slotwise.model.speed import LARGEST, LARGEST_WORKERS, counts
+from slotwise.words import counted
 
 __all__ = ["MOST_COUNTS", "SpeedPoint", "TableSpeed"]
 
@@ -90,7 +91,7 @@ class TableSpeed:
             if speed > 0:
                 found[math.inf if bandwidth is None else float(bandwidth), int(servers), int(workers)].append(speed)
         if not found:
-            raise InvalidJob(f"points must have one of > 0 samples a second, got {len(given)} points of 0")
+            raise InvalidJob(f"points must have one of > 0 samples a second, got {counted(len(given), 'point')} of 0")
         for name, several in (("worker", {w for _, _, w in found}), ("server", {s for _, s, _ in found})):
             if len(several) > MOST_COUNTS:
                 raise InvalidJob(f"points must have at most {MOST_COUNTS} {name} counts, got {len(several)}")

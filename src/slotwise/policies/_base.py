@@ -18,6 +18,7 @@ from slotwise.optim.planner import Planner
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.policies._placing import Free
+from slotwise.words import counted
 
 Floats = npt.NDArray[np.float64]
 
@@ -107,7 +108,7 @@ class Policy(abc.ABC):
 
         Nothing changes by being asked. ``placed`` is what ``place`` returned.
         """
-        return Reason.WAITING, f"the policy runs {len(placed)} other jobs"
+        return Reason.WAITING, f"the policy runs {counted(len(placed), 'other job')}"
 
     def figures(self) -> Mapping[str, float | None]:
         """Return what the policy counted on its own account, for reports; nothing by default."""

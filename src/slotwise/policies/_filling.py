@@ -15,6 +15,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement
 from slotwise.optim.request import Request
 from slotwise.policies._base import State
+from slotwise.words import counted
 
 __all__ = ["Steps", "fill", "no_room"]
 
@@ -86,7 +87,7 @@ def _enough(samples: Floats, remaining: float) -> int:
 def no_room(request: Request) -> str:
     """Say that a job found no room for its first step."""
     ask, first = request.ask, request.steps[0]
-    return f"its fewest workers ({ask.workers[first]}, with {ask.servers[first]} servers) found no room"
+    return f"its fewest workers ({ask.workers[first]}, with {counted(ask.servers[first], 'server')}) found no room"
 
 
 def fill(state: State, steps: Steps, keys: Floats) -> dict[str, Placement]:

@@ -12,7 +12,7 @@ from slotwise.model.schedule import Decision, Reason
 from slotwise.optim.planner import Plan, least_cost
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
-from slotwise.words import amount
+from slotwise.words import amount, counted
 
 __all__ = ["by_payoff", "kept_promise", "machine_prices", "worthless"]
 
@@ -26,7 +26,9 @@ def worthless(request: Request) -> Decision | None:
     """Turn away a job that is worth nothing however soon it finishes; None for all others."""
     if request.bid.utility > 0.0:
         return None
-    detail = f"worth nothing {request.fewest_slots - 1} slots after arrival, when it could finish at the earliest"
+    detail = (
+        f"worth nothing {counted(request.fewest_slots - 1, 'slot')} after arrival, when it could finish at the earliest"
+    )
     return Decision(False, reason=Reason.NO_TIME_LEFT, detail=detail)
 
 

@@ -17,6 +17,7 @@ from slotwise.model.schedule import Placement
 from slotwise.optim.pricing import Prices
 from slotwise.optim.request import Request
 from slotwise.optim.slot import Ask, one, sweep_costs, sweep_fit
+from slotwise.words import counted
 
 __all__ = ["Free", "fixed_choice", "fixed_choices", "named", "pack"]
 
@@ -165,7 +166,7 @@ def named(placed: Mapping[str, Placement]) -> str:
     if not placed:
         return "what is lost; nobody runs"
     some = ", ".join(repr(name) for name in itertools.islice(placed, _MOST_NAMED))
-    more = f" and {len(placed) - _MOST_NAMED} others" if len(placed) > _MOST_NAMED else ""
+    more = f" and {counted(len(placed) - _MOST_NAMED, 'other')}" if len(placed) > _MOST_NAMED else ""
     return f"the {'job that runs' if len(placed) == 1 else f'{len(placed)} jobs that run'}: {some}{more}"
 
 

@@ -11,6 +11,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 from slotwise.policies._placing import Free, fixed_choices
+from slotwise.words import counted
 
 __all__ = ["Preempting"]
 
@@ -83,8 +84,8 @@ class Preempting(Policy):
         """Say what gives it its priority, and name the last of those before it that run."""
         before = sorted((self._ranks[name], name) for name in placed if self._ranks[name] < self._ranks[job.id])
         ask, choice = state.requests[job.id].ask, self._choices[job.id]
-        needs = f"its {ask.workers[choice]} workers and {ask.servers[choice]} servers do not fit"
-        behind = f"beside the {len(before)} jobs before it that run" + (
+        needs = f"its {counted(ask.workers[choice], 'worker')} and {counted(ask.servers[choice], 'server')} do not fit"
+        behind = f"beside the {counted(len(before), 'running job')} before it" + (
             f", the last of them {before[-1][1]!r}" if before else ""
         )
         return Reason.WAITING, f"{self.standing(job, state)}; {needs} {behind}"

@@ -13,6 +13,7 @@ from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 from slotwise.policies._placing import fixed_choices
 from slotwise.policies._shares import Gangs
+from slotwise.words import amount, counted
 
 __all__ = ["TimeShares"]
 
@@ -61,8 +62,9 @@ class TimeShares(Policy):
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
         """Give its share, what was due to it, and what it has received."""
         return Reason.LOST_SHARE, (
-            f"its share of time is {self._shares[job.id]:.3g}; {self._due[job.id]:.3g} slots were due to it so far and "
-            f"it has received {self._received[job.id]}; {len(placed)} jobs run that are further behind or fit beside"
+            f"its share of time is {amount(self._shares[job.id], 3)}; slots due to it so far: "
+            f"{amount(self._due[job.id], 3)}, received: {self._received[job.id]}; it waits for "
+            f"{counted(len(placed), 'running job')} further behind or fitting beside"
         )
 
 

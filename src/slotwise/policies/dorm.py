@@ -27,6 +27,7 @@ from slotwise.optim.request import Request
 from slotwise.policies._base import Policy, State
 from slotwise.policies._partition import partition
 from slotwise.policies._placing import Free
+from slotwise.words import counted
 
 __all__ = ["Dorm"]
 
@@ -89,7 +90,10 @@ class Dorm(Policy):
         """Say that its fewest workers found no room, and how many jobs could be cut for it."""
         fewest = state.requests[job.id].ask.workers[state.requests[job.id].steps[0]]
         limit = f"at most {self._most_adjusted(len(placed))} of them may be resized at once"
-        return Reason.LOST_SHARE, f"its fewest workers ({fewest}) found no room beside {len(placed)} jobs; {limit}"
+        return (
+            Reason.LOST_SHARE,
+            f"its fewest workers ({fewest}) found no room beside {counted(len(placed), 'job')}; {limit}",
+        )
 
     def _most_adjusted(self, running: int) -> int:
         return math.ceil(self.adjustment * running - _ROUNDING)

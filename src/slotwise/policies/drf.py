@@ -11,6 +11,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 from slotwise.policies._filling import Steps, fill, no_room
+from slotwise.words import counted
 
 __all__ = ["Drf"]
 
@@ -39,4 +40,7 @@ class Drf(Policy):
 
     def waiting(self, job: Job, state: State, placed: Mapping[str, Placement]) -> tuple[Reason, str]:
         """Say that its fewest workers found no room when its turn came."""
-        return Reason.LOST_SHARE, f"{no_room(state.requests[job.id])} beside the shares of {len(placed)} jobs"
+        return (
+            Reason.LOST_SHARE,
+            f"{no_room(state.requests[job.id])} beside the shares of {counted(len(placed), 'job')}",
+        )

@@ -11,6 +11,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 from slotwise.policies._placing import fixed_choices
+from slotwise.words import counted
 
 __all__ = ["FifoBackfill"]
 
@@ -43,6 +44,7 @@ class FifoBackfill(Policy):
         at = line.index(job.id)
         before = [name for name in line[:at] if name in placed]
         ask, choice = state.requests[job.id].ask, self._choices[job.id]
-        behind = f"{len(before)} jobs before it run" + (f", the last of them {before[-1]!r}" if before else "")
-        needs = f"its {ask.workers[choice]} workers and {ask.servers[choice]} servers do not fit"
-        return Reason.WAITING, f"{needs}; {behind}, {len(placed) - len(before)} behind it fit and run"
+        beside = f"beside {counted(len(before), 'running job')} before it"
+        beside += f", the last of them {before[-1]!r}" if before else ""
+        needs = f"its {counted(ask.workers[choice], 'worker')} and {counted(ask.servers[choice], 'server')} do not fit"
+        return Reason.WAITING, f"{needs} {beside}; passed by {counted(len(placed) - len(before), 'job')}"

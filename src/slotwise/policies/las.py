@@ -12,6 +12,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement
 from slotwise.policies._base import State
 from slotwise.policies._preempting import Preempting
+from slotwise.words import amount
 
 __all__ = ["Las"]
 
@@ -73,7 +74,7 @@ class Las(Preempting):
         """Say which queue it is in, and why."""
         attained, threshold = self._attained[job.id], self._threshold(state)
         queue = "second" if attained >= threshold else "first"
-        return f"in the {queue} of two queues with {attained:.6g} GPU-seconds (threshold {threshold:.6g})"
+        return f"in the {queue} of two queues with {amount(attained, 6)} GPU-seconds (threshold {amount(threshold, 6)})"
 
 
 def _gpus(job: Job, placement: Placement | None) -> float:

@@ -29,6 +29,7 @@ from slotwise.optim.request import Request
 from slotwise.optim.split import Split
 from slotwise.policies._base import CommitAtArrival, State, Terms
 from slotwise.policies._payoff import by_payoff, kept_promise, machine_prices, worthless
+from slotwise.words import counted
 
 __all__ = ["Oasis"]
 
@@ -108,9 +109,10 @@ class Oasis(CommitAtArrival):
 
     def _impossible(self, request: Request) -> Decision:
         """Turn away a job that the whole cluster could train in time, and its two parts cannot."""
-        apart = f"with workers on {self.split.workers} machines and servers on {self.split.servers} others"
+        here, there = counted(self.split.workers, "machine"), counted(self.split.servers, "other")
+        apart = f"with workers on {here} and servers on {there}"
         if request.reason is Reason.HORIZON_ENDS:
             return Decision(False, reason=Reason.NO_TIME_LEFT, detail=f"{apart}: {request.detail}")
         workers, servers = int(request.ask.workers[0]), int(request.ask.servers[0])
-        detail = f"{apart} there is no room for {workers} workers and {servers} servers"
+        detail = f"{apart} there is no room for {counted(workers, 'worker')} and {counted(servers, 'server')}"
         return Decision(False, reason=Reason.NEVER_FITS, detail=detail)

@@ -13,6 +13,7 @@ from slotwise.model.job import Job
 from slotwise.model.schedule import Placement, Reason
 from slotwise.policies._base import Policy, State
 from slotwise.policies._filling import Steps, fill, no_room
+from slotwise.words import counted
 
 __all__ = ["Optimus"]
 
@@ -54,7 +55,7 @@ class Optimus(Policy):
         """Say that its fewest workers found no room when its turn came."""
         names = [other.id for other in state.active]
         before = [name for name in names[: names.index(job.id)] if name in placed]
-        behind = f"beside those of {len(before)} jobs before it" + (
+        behind = f"beside those of {counted(len(before), 'job')} before it" + (
             f", the last of them {before[-1]!r}" if before else ""
         )
         return Reason.WAITING, f"{no_room(state.requests[job.id])} {behind}"

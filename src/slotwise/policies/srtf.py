@@ -10,6 +10,7 @@ import numpy as np
 from slotwise.model.job import Job
 from slotwise.policies._base import State
 from slotwise.policies._preempting import Preempting
+from slotwise.words import counted
 
 __all__ = ["Srtf"]
 
@@ -39,4 +40,4 @@ class Srtf(Preempting):
 
     def standing(self, job: Job, state: State) -> str:
         """Say how much it has left."""
-        return f"{self._slots_left(job, state):.4g} slots left"
+        return f"{counted(self._slots_left(job, state), 'slot')} left"

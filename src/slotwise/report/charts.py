@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slotwise.report.figures import ARRIVALS, BOUND, Gantt, Heat, Panel, colour, job_colour, short
+from slotwise.words import counted
 
 __all__ = ["Data", "bars", "curves", "gantt", "heat"]
 
@@ -187,7 +188,9 @@ def gantt(plan: Gantt) -> Data:
                 bar["y"].append(round(top + height / 2, 4))
                 bar["width"].append(round(height, 4))
                 slots = f"slot {box.first}" if box.first == box.last else f"slots {box.first} to {box.last}"
-                there = f"{plan.rows[box.row]}, {slots}: {box.workers} workers, {box.servers} servers"
+                there = (
+                    f"{plan.rows[box.row]}, {slots}: {counted(box.workers, 'worker')}, {counted(box.servers, 'server')}"
+                )
                 bar["customdata"].append(_lines([there, *box.note]))
                 colours.append(job_colour(box.job))
         data.append(

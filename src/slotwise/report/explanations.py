@@ -8,7 +8,7 @@ from typing import Any
 from slotwise.explanation import Completion, Explanation, WhatIf
 from slotwise.model.schedule import Reason
 from slotwise.report.console import answer_text
-from slotwise.words import amount
+from slotwise.words import amount, counted
 
 __all__ = ["as_data", "as_text"]
 
@@ -58,7 +58,7 @@ def as_text(found: Explanation, slot_seconds: float) -> str:
         plan = found.plan
         lines += [
             "",
-            f"best plan: {len(plan.schedule.slots)} slots, ends in slot {plan.schedule.completion}, worth "
+            f"best plan: {counted(len(plan.schedule.slots), 'slot')}, ends in slot {plan.schedule.completion}, worth "
             f"{amount(plan.utility)}, costs {amount(plan.cost)}, payoff {amount(plan.payoff)}",
         ]
         if found.dearest:
@@ -94,8 +94,8 @@ def _answer(found: Explanation) -> str:
     sizes = ""
     if found.workers:
         low, high = min(found.workers), max(found.workers)
-        sizes = f" with {low} workers" if low == high else f" with {low} to {high} workers"
-    ran = f"ran in {record.active_slots} slots{sizes}, waited in {waited}"
+        sizes = f" with {counted(low, 'worker')}" if low == high else f" with {low} to {high} workers"
+    ran = f"ran in {counted(record.active_slots, 'slot')}{sizes}, waited in {waited}"
     if record.completed is not None:
         return f"finished in slot {record.completed}, earned {amount(record.utility)}; {ran}"
     trained = "" if found.trained is None else f", {found.trained:.0%} trained when the last slot opened"
@@ -125,7 +125,7 @@ def _change(change: WhatIf, slot_seconds: float) -> str:
         case "target":
             later = (change.needed - change.was) * slot_seconds
             return (
-                f"if its target were {change.needed:.4g} slots after arrival in place of {change.was:.4g} "
+                f"if its target were {counted(change.needed, 'slot')} after arrival in place of {amount(change.was)} "
                 f"({later / 3600:.3g} h later)"
             )
         case _:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from slotwise.report.console import print_notes
+from slotwise.words import counted
 
 __all__ = ["print_inspection"]
 
@@ -36,9 +37,10 @@ def print_inspection(report: Mapping[str, Any], console: Console | None = None) 
     roles = report["roles"]
     end = "unknown" if report["end_seconds"] is None else _time(report["end_seconds"])
     lines = [
-        f"{report['trace']}: format {report['format']}, {report['jobs']} jobs",
+        f"{report['trace']}: format {report['format']}, {counted(report['jobs'], 'job')}",
         f"arrivals over {_time(report['span_seconds'])}, last end (each starting on arrival) {end}",
-        f"{roles['workers']} workers and {roles['servers']} servers; {roles['server_jobs']} jobs with servers, "
+        f"{counted(roles['workers'], 'worker')} and {counted(roles['servers'], 'server')}; "
+        f"{counted(roles['server_jobs'], 'job')} with servers, "
         f"{roles['all_reduce_jobs']} all-reduce",
     ]
     if report["recorded_capacity"]:
@@ -49,14 +51,16 @@ def print_inspection(report: Mapping[str, Any], console: Console | None = None) 
     console.print()
     console.print(_quantiles(report))
     if report["load"] is not None:
-        console.print(f"\noffered load, as a share of {report['machines']} machines (each job starting on arrival)")
+        console.print(
+            f"\noffered load, as a share of {counted(report['machines'], 'machine')} (each job starting on arrival)"
+        )
         console.print(_load(report["load"]))
     elif report["machines"] is not None:
         console.print("\nno offered load: durations are unknown")
     if report["contradictions"]:
         console.print("\ncontradictions")
         for each in report["contradictions"]:
-            jobs = f"{each['jobs']} jobs: " if each["jobs"] else ""
+            jobs = f"{counted(each['jobs'], 'job')}: " if each["jobs"] else ""
             example = f" ({each['example']} is one)" if each["example"] else ""
             console.print(escape(f"  {jobs}{each['what']}{example}"), highlight=False, soft_wrap=True)
     print_notes(report, console)

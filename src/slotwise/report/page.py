@@ -12,7 +12,7 @@ from slotwise.report.charts import Data
 from slotwise.report.console import answer_text, seconds_text
 from slotwise.report.figures import Gantt, short
 from slotwise.report.views import View
-from slotwise.words import amount
+from slotwise.words import amount, counted
 
 __all__ = ["page", "require"]
 
@@ -189,7 +189,7 @@ def _jobs(view: View) -> Iterable[str]:
         + "</p>"
     )
     table = _rows("jobs", titles, (_answer(row, view.slot_seconds) for row in rows))
-    yield f"<details><summary>{len(view.jobs)} jobs</summary>{table}</details>"
+    yield f"<details><summary>{counted(len(view.jobs), 'job')}</summary>{table}</details>"
 
 
 def _answer(row: Mapping[str, Any], slot_seconds: float) -> Iterable[str]:

@@ -18,7 +18,7 @@ from slotwise.sim import tables
 from slotwise.sim.binning import bins
 from slotwise.sim.pricemap import WHOLE
 from slotwise.sim.stays import stays
-from slotwise.words import amount
+from slotwise.words import amount, counted
 
 __all__ = ["PLAN_COLUMNS", "View", "plan_table", "view"]
 
@@ -274,7 +274,7 @@ def _plan(plan: polars.DataFrame, jobs: polars.DataFrame, about: Row, names: Seq
         polars.col("first").clip(first, last),
         polars.col("last").clip(first, last),
     )
-    where = "all machines" if len(rows) == machines else f"the {len(rows)} busiest of {machines} machines"
+    where = "all machines" if len(rows) == machines else f"the {len(rows)} busiest of {counted(machines, 'machine')}"
     return [
         _amounts(plan, f"{title}: workers and servers", x_label, names, horizon),
         Gantt(

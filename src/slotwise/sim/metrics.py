@@ -15,7 +15,7 @@ from slotwise.events import Admit, Reject
 from slotwise.model.cluster import Cluster
 from slotwise.model.job import Job
 from slotwise.model.schedule import Reason, Schedule
-from slotwise.words import merged
+from slotwise.words import counted, merged
 
 __all__ = ["JobRecord", "Recorder", "Run"]
 
@@ -133,7 +133,7 @@ class Run:
         None for jobs that were turned away, and with policies that place slot by slot.
         """
         if job_id not in self.records:
-            raise SlotwiseError(f"no job {job_id!r} in this run of {len(self.records)} jobs")
+            raise SlotwiseError(f"no job {job_id!r} in this run of {counted(len(self.records), 'job')}")
         return self.records[job_id].schedule
 
     @property

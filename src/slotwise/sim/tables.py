@@ -12,6 +12,7 @@ import polars
 
 from slotwise.model.schedule import Reason
 from slotwise.sim.outcomes import Bounded, Outcome
+from slotwise.words import counted
 
 __all__ = [
     "EMPTY_RUN_SHARE",
@@ -228,7 +229,7 @@ def notes(table: Sequence[Row]) -> list[str]:
         refused = next(row.get("rejected", 0.0) for row in table if row["policy"] == "pdors")
         reading = "there is hardly any contention; take fewer machines or more jobs"
         if refused > 0:
-            reading += f", unless pdors turns away too much ({refused:g} jobs a run)"
+            reading += f", unless pdors turns away too much ({counted(refused, 'job')} a run)"
         out.append(f"fifo earns {fifo / pdors:.0%} of what pdors earns: this tells nothing about policies. {reading}")
     if len({row["seeds"] for row in table}) > 1:
         runs = "; ".join(f"{row['policy']} {row['seeds']}" for row in table)

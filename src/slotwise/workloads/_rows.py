@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from slotwise.errors import InvalidTrace
+from slotwise.words import counted
 from slotwise.workloads._fields import shown
 
 __all__ = [
@@ -415,5 +416,5 @@ def nothing_usable(table: Table, what: str, skipped: Mapping[str, int]) -> Inval
         f"{count} {reason[6:]}" for reason, count in sorted(skipped.items()) if count and reason[:5] == "rows:"
     )
     return InvalidTrace(
-        f"{table.path}: must have at least 1 {what}, got 0 in {table.count} rows ({reasons or 'no row'})"
+        f"{table.path}: must have at least 1 {what}, got 0 in {counted(table.count, 'row')} ({reasons or 'no row'})"
     )

@@ -27,6 +27,7 @@ import polars as pl
 
 from slotwise.errors import InvalidTrace
 from slotwise.model.job import LARGEST_WORKERS
+from slotwise.words import counted
 from slotwise.workloads._fields import LARGEST_NUMBER, shown
 from slotwise.workloads._recorded import GPU_WORKERS, Recorded
 from slotwise.workloads._rows import (
@@ -121,14 +122,16 @@ def records(
         "from the first submission in the trace.",
     }
     if uncounted:
-        assumed["gpus"] = f"{uncounted} of {len(jobs)} jobs have no GPU count and get 1."
+        assumed["gpus"] = f"{uncounted} of {counted(len(jobs), 'job')} have no GPU count and get 1."
     if longer:
-        assumed["weight"] = f"{longer} of {len(jobs)} jobs have a weight and a deadline (SLO), which are not used."
+        assumed["weight"] = (
+            f"{longer} of {counted(len(jobs), 'job')} have a weight and a deadline (SLO), which are not used."
+        )
     if measured is not None:
         assumed["duration"] = (
             f"A job lasts its steps over the steps a second of its model on {gpu} in {throughputs}, alone and with all "
-            f"GPUs in one machine; {elsewhere} of {len(jobs)} jobs have a GPU count at which their model was not "
-            "measured, and are as fast as at the most GPUs below it."
+            f"GPUs in one machine; {elsewhere} of {counted(len(jobs), 'job')} have a GPU count at which their model "
+            "was not measured, and are as fast as at the most GPUs below it."
         )
     return Recorded(
         path, "gavel", jobs, assumed, skipped, without_seconds="" if measured is not None else _WITHOUT_SECONDS

@@ -63,6 +63,7 @@ from slotwise.model.speed import SpeedModel
 from slotwise.model.table import TableSpeed
 from slotwise.model.utility import Deadline, Linear, Sigmoid, Utility
 from slotwise.units import GRAIN, significant
+from slotwise.words import counted
 from slotwise.workloads import _speed
 from slotwise.workloads._base import Workload
 from slotwise.workloads._fields import Field, documents, read_text, shown
@@ -143,7 +144,7 @@ def read(path: str | Path, *, slot_seconds: float) -> Workload:
     jobs.sort(key=lambda job: job.arrival)  # stable: jobs of one slot stay in the order of the file
     assumed = {}
     if without_utility:
-        share = f"{without_utility} of {len(jobs)} jobs have none"
+        share = f"{without_utility} of {counted(len(jobs), 'job')} have none"
         assumed["utility"] = f"worth 50 whenever it finishes; fifo aims at 24 h ({share})"
     return Workload(
         jobs=tuple(jobs),

@@ -23,7 +23,7 @@ from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed, SpeedModel
 from slotwise.model.utility import Sigmoid
 from slotwise.units import significant
-from slotwise.words import hint
+from slotwise.words import counted, hint
 from slotwise.workloads._base import Bars, Workload, no_bars
 from slotwise.workloads._draws import uniforms
 from slotwise.workloads._recorded import RESOURCES, Recorded
@@ -370,8 +370,8 @@ class Assumptions:
             drawn = "every job names one of them."
             if unknown:
                 drawn = (
-                    f"{unknown} of {len(recorded)} jobs name none of them and draw one from their id and seed "
-                    f"{self.seed}."
+                    f"{unknown} of {counted(len(recorded), 'job')} name none of them and draw one from their id and "
+                    f"seed {self.seed}."
                 )
             general["model"] = (
                 f"A job's gradient size, seconds per sample and demands are those of the model that it names; {drawn}"

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from slotwise.errors import InvalidTrace
 from slotwise.model.cluster import DEFAULT_BANDWIDTH
 from slotwise.model.job import LARGEST_WORKERS
-from slotwise.words import hint
+from slotwise.words import counted, hint
 from slotwise.workloads._fields import Field
 from slotwise.workloads._rows import read_text, refusal
 
@@ -333,7 +333,7 @@ def _own(
             else:
                 placed, machines = _digits(place, "machine, cluster or ")
                 if placed != workers:
-                    place.refuse(f"the places of {workers} workers", f"{place.value} ({placed})")
+                    place.refuse(f"the places of {counted(workers, 'worker')}", f"{place.value} ({placed})")
                 inside = machines == 1
             link = bandwidth[0 if inside else 1]
         if "bandwidth" in given:

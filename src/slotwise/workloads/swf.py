@@ -18,6 +18,7 @@ import polars as pl
 
 from slotwise.model.job import LARGEST_WORKERS
 from slotwise.units import LARGEST_AMOUNT
+from slotwise.words import counted
 from slotwise.workloads._recorded import Recorded
 from slotwise.workloads._rows import (
     LARGEST_SECONDS,
@@ -102,7 +103,7 @@ def records(path: Path, *, strict: bool = False, progress: Progress | None = Non
         "workers": "A worker is a processor; a job has those that it was allocated, or else requested, and may run "
         "with fewer or more.",
         "demand": "A worker takes 1 cpu, no gpu, and the memory that a processor used, or else requested; "
-        f"{without_memory} of {len(jobs)} jobs record neither and take none.",
+        f"{without_memory} of {counted(len(jobs), 'job')} record neither and take none.",
         "speed": "Every job is all-reduce: there are no servers.",
     }
     capacity = next((int(found[1]) for line in table.comments if (found := _PROCESSORS.match(line.strip()))), 0)

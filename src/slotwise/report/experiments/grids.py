@@ -23,6 +23,7 @@ from slotwise.report.experiments._base import (
 from slotwise.report.figures import Line, Panel
 from slotwise.sim import tables
 from slotwise.sim.compare import Comparison, Conditions
+from slotwise.words import counted
 from slotwise.workloads._base import Workload
 from slotwise.workloads.synthetic import google, paper
 
@@ -139,8 +140,8 @@ def judge(rows: Sequence[Row], x_label: str, *, rises: bool) -> tuple[str, str]:
             open_.append(f"{where} ({rival['policy']} {rival['total_utility']:.4g}, pdors {earned:.4g})")
     count = len(ahead) + len(behind) + len(open_)
     measured = (
-        f"Of {', '.join(policies)}: at {len(ahead)} of {count} points pdors earns more than every other policy by more "
-        "than two standard errors of the differences"
+        f"Of {', '.join(policies)}: at {len(ahead)} of {counted(count, 'point')} pdors earns more than every other "
+        "policy by more than two standard errors of the differences"
     )
     if leads:
         measured += f"; it earns {min(leads):.2f} to {max(leads):.2f} times the best other policy"
@@ -154,7 +155,7 @@ def judge(rows: Sequence[Row], x_label: str, *, rises: bool) -> tuple[str, str]:
         measured += f" Points that prove nothing, since fifo earns 95 % of pdors or more: {'; '.join(empty)}."
     if not count:
         return measured, "-"
-    parts = [f"ahead of all at {len(ahead)} of {count} points"]
+    parts = [f"ahead of all at {len(ahead)} of {counted(count, 'point')}"]
     if behind:
         parts.append(f"behind at {len(behind)}")
     if open_:
