@@ -86,9 +86,13 @@ def test_own_jobs_are_answered_one_by_one(capsys: pytest.CaptureFixture[str]) ->
 def test_unfinished_jobs_are_a_line_on_standard_error_and_a_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PAPER, "--jobs", "60", "--policy", "fifo", "--json"]) == 0
     captured = capsys.readouterr()
-    unfinished = json.loads(captured.out)["unfinished"]
-    assert unfinished > 0
-    assert captured.err == f"slotwise: {unfinished} admitted jobs did not finish by the horizon\n"
+    found = json.loads(captured.out)
+    assert found["unfinished"] > 0
+    waiting = found["unfinished"] - (found["admitted"] - found["completed"])
+    assert 0 < waiting < found["unfinished"]
+    assert captured.err == (
+        f"slotwise: {found['unfinished']} jobs did not finish by the horizon, {waiting} of them never started\n"
+    )
 
 
 def test_a_share_of_the_machines_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,6 +134,17 @@ def test_racks_without_a_bandwidth_of_their_own_are_said(
     captured = capsys.readouterr()
     text = "machines name racks, and bandwidth has no rack: no job is faster within one, 625 MB/s as anywhere in the"
     assert captured.err.startswith(f"slotwise: {text} cluster; give bandwidth: ")
+    assert json.loads(captured.out)["assumed"]["rack"].startswith(text)
+
+
+def test_a_bandwidth_of_racks_that_no_machine_names_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    cluster = racks(path, "  bandwidth: {machine: 50Gbps, rack: 25Gbps, cluster: 5Gbps}\n")
+    path.write_text(path.read_text().replace("rack: r1, ", ""))
+    assert main(["simulate", "--workload", JOBS, "--cluster", cluster, "--json"]) == 0
+    captured = capsys.readouterr()
+    text = "bandwidth has rack, and no machine names one: each machine is a rack of its own"
+    assert captured.err.startswith(f"slotwise: {text}; give the machines rack: NAME")
     assert json.loads(captured.out)["assumed"]["rack"].startswith(text)
 
 

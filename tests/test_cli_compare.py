@@ -66,7 +66,7 @@ def test_the_text_shows_unfinished_jobs_in_the_table_and_below_it(capsys: pytest
 
     out = capsys.readouterr().out
     assert "unfinished" in out.splitlines()[0]
-    assert "note: jobs that entered and did not finish by the horizon, in the mean run: drf" in out
+    assert "note: jobs let in, or still waiting, that did not finish by the horizon, in the mean run: drf" in out
 
 
 def test_a_folder_goes_on_without_making_a_run_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

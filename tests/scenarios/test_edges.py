@@ -69,7 +69,7 @@ def test_a_horizon_of_one_slot_runs_what_fits_into_it(name: str) -> None:
     assert completions(log) == {"now": 0}
     assert run.records["too-long"].reason is Reason.HORIZON_ENDS
     assert run.records["too-long"].detail == (
-        "needs 2 slots even alone on the cluster, 1 are left before the horizon (1)"
+        "needs 2 slots even alone on the cluster, 1 is left before the horizon (1)"
     )
     assert_finite(run.summary())
 

@@ -161,8 +161,10 @@ def simulate(
         "skipped": dict(source.skipped),
     }
     if figures["unfinished"]:
+        waiting = figures["unfinished"] - (figures["admitted"] - figures["completed"])
+        started = f", {waiting} of them never started" if waiting else ""
         typer.echo(
-            f"slotwise: {counted(figures['unfinished'], 'admitted job')} did not finish by the horizon", err=True
+            f"slotwise: {counted(figures['unfinished'], 'job')} did not finish by the horizon{started}", err=True
         )
     if as_json:
         typer.echo(json.dumps(report, indent=2, allow_nan=False))

@@ -164,8 +164,9 @@ def warn(jobs: Sequence[Job], where: Cluster, workload: str, assumed: Mapping[st
     InvalidInput
         If they are refused.
     """
-    if "rack" in assumed:
-        typer.echo(f"slotwise: {assumed['rack']}", err=True)
+    for level in where.levels[1:-1]:
+        if level in assumed:
+            typer.echo(f"slotwise: {assumed[level]}", err=True)
     has = [name for name, most in zip(where.resources, where.capacity.max(axis=0), strict=True) if most > 0]
     lacking = [names for job in jobs if (names := _needs(job) - set(has))]
     if not lacking:

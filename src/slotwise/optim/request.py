@@ -160,7 +160,8 @@ class Surveyor:
         if reason is None and fewest > left:
             reason = Reason.HORIZON_ENDS
             need = str(fewest) if fewest < _ENDLESS else "endlessly many"
-            detail = f"needs {need} slots even alone on the cluster, {left} are left before the horizon ({end})"
+            left_over = f"{left} {'is' if left == 1 else 'are'} left before the horizon ({end})"
+            detail = f"needs {need} slots even alone on the cluster, {left_over}"
         utility = job.utility.values(left)
         bid = Bid(
             float(utility[fewest - 1]) if fewest <= left else 0.0,

@@ -227,7 +227,7 @@ def notes(table: Sequence[Row]) -> list[str]:
     fifo, pdors = earned.get("fifo"), earned.get("pdors")
     if fifo is not None and pdors is not None and pdors > 0 and fifo >= EMPTY_RUN_SHARE * pdors:
         refused = next(row.get("rejected", 0.0) for row in table if row["policy"] == "pdors")
-        reading = "there is hardly any contention; take fewer machines or more jobs"
+        reading = "There is hardly any contention; take fewer machines or more jobs"
         if refused > 0:
             reading += f", unless pdors turns away too much ({counted(refused, 'job')} a run)"
         out.append(f"fifo earns {fifo / pdors:.0%} of what pdors earns: this tells nothing about policies. {reading}")
@@ -237,5 +237,5 @@ def notes(table: Sequence[Row]) -> list[str]:
     left = {row["policy"]: row["unfinished"] for row in table if row["unfinished"] > 0}
     if left:
         named = ", ".join(f"{policy} {count:g}" for policy, count in left.items())
-        out.append(f"jobs that entered and did not finish by the horizon, in the mean run: {named}")
+        out.append(f"jobs let in, or still waiting, that did not finish by the horizon, in the mean run: {named}")
     return out

@@ -95,6 +95,12 @@ def read_noted(path: str | Path) -> tuple[Cluster, dict[str, str]]:
             f"{rates['cluster']:g} MB/s as anywhere in the cluster; give bandwidth: "
             "{machine: ..., rack: ..., cluster: ...}"
         )
+    for level in between:
+        if not any(level in machine.domains for machine in machines):
+            notes[level] = (
+                f"bandwidth has {level}, and no machine names one: each machine is a {level} of its own; give the "
+                f"machines {level}: NAME"
+            )
     return Cluster.of(machines, tuple(rates.values()), tuple(rates)), notes
 
 
