@@ -593,7 +593,7 @@ def test_what_takes_long_is_said_once_where_no_terminal_shows_it(
         said = ""
         while not said and time.monotonic() < deadline:
             said = capsys.readouterr().err
-    assert said.startswith("slotwise: compiling kernels for fifo, up to a minute")
+    assert said.startswith("slotwise: compiling kernels for fifo, a minute or two")
     monkeypatch.setattr(output, "PATIENCE", 3600.0)
     with output.working("loading kernels"):
         pass

@@ -13,6 +13,8 @@ __all__ = ["amount", "counted", "hint", "merged"]
 _NUMBER = re.compile(r"(?<!\S)\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=,?(?:\s|$))")
 _NOTHING = 1e-6
 _EXPONENT = 1e15
+_ALIKE, _ALIKE_IF_SHORT, _SHORT = 0.5, 0.7, 4
+"""How alike names are that may be meant for one another, and those of up to so many letters."""
 
 
 def amount(value: float, digits: int = 4) -> str:
@@ -51,11 +53,14 @@ def hint(name: object, known: Collection[str]) -> str:
 
     Examples
     --------
-    >>> hint("GPUs", ["cpu", "gpu", "memory"]), hint("fpga-board", ["cpu", "gpu"])
+    >>> hint("GPUs", ["cpu", "gpu", "memory"]), hint("gpu", ["cpu", "memory"])
     (' (did you mean gpu?)', '')
     """
     small = {one.casefold(): one for one in known}
-    near = difflib.get_close_matches(str(name).casefold(), small, n=1, cutoff=0.5)
+    given = str(name).casefold()
+    # A letter of three makes another word, as gpu and cpu are.
+    cutoff = _ALIKE_IF_SHORT if len(given) <= _SHORT else _ALIKE
+    near = difflib.get_close_matches(given, small, n=1, cutoff=cutoff)
     return f" (did you mean {small[near[0]]}?)" if near else ""
 
 

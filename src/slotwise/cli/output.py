@@ -95,7 +95,7 @@ def working(label: str, compiled_for: str = "") -> Iterator[None]:
         Whom kernels are compiled for, which is said instead as soon as one is.
     """
     whom = f" for {compiled_for}" if compiled_for else ""
-    news = f"compiling kernels{whom}, up to a minute (they are kept; other commands and policies may need more)"
+    news = f"compiling kernels{whom}, a minute or two (they are kept; other commands and policies may need more)"
     said = [label]
     if not sys.stderr.isatty():
         patience = Timer(PATIENCE, lambda: print(f"slotwise: {said[-1]} ...", file=sys.stderr, flush=True))

@@ -142,7 +142,7 @@ def simulate(
 def warm_up(policy: str | type[Policy], slot_solver: str = "sweep") -> None:
     """Load the compiled kernels of a policy by a run of two jobs, so that the first decision is timed like any other.
 
-    Takes up to a minute of CPU where none is compiled yet; then they are cached on disk.
+    Takes a minute or two of CPU where none is compiled yet; then they are cached on disk.
     """
     cluster = Cluster.uniform(2, gpu=1, cpu=2)
     worker, server = {"gpu": 1.0, "cpu": 1.0}, {"cpu": 1.0}
