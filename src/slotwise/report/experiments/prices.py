@@ -312,7 +312,7 @@ def _locality(scale: Scale) -> Found:
     )
     agrees = "agrees" if -1 not in signs else f"agrees in part: less at {signs.count(-1)} of {len(signs)} ratios"
     if len(seeds_of(scale)) < 2:
-        agrees = "cannot tell: one seed has no standard error"
+        agrees = "is undecided: one seed has no standard error"
     return Found(rows, panels, measured, agrees, digest_of(digests))
 
 
