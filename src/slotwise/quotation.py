@@ -19,7 +19,7 @@ from slotwise.optim.pricing import calibration
 from slotwise.optim.request import Request, Surveyor
 from slotwise.optim.slot import exact_costs, sweep_costs
 from slotwise.optim.solver import Exact, Sweep
-from slotwise.words import amount, hint
+from slotwise.words import amount, one_of
 
 __all__ = ["SOLVERS", "Quote", "Size", "quote"]
 
@@ -156,9 +156,7 @@ def quote(
     if not (math.isfinite(slot_seconds) and slot_seconds > 0):
         raise InvalidInput(f"slot_seconds must be > 0 and finite, got {slot_seconds!r}")
     if slot_solver not in _SOLVERS:
-        raise InvalidInput(
-            f"solver of a quote must be one of {', '.join(SOLVERS)}, got {slot_solver!r}{hint(slot_solver, SOLVERS)}"
-        )
+        raise InvalidInput(one_of("solver of a quote", SOLVERS, slot_solver))
     solver, costs_of = _SOLVERS[slot_solver]
     now = replace(job, arrival=0)
     surveyor = Surveyor(cluster, slot_seconds)

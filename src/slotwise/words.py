@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import SupportsFloat
 
-__all__ = ["amount", "counted", "hint", "merged"]
+__all__ = ["amount", "counted", "hint", "merged", "one_of"]
 
 _NUMBER = re.compile(r"(?<!\S)\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=,?(?:\s|$))")
 _NOTHING = 1e-6
@@ -62,6 +62,17 @@ def hint(name: object, known: Collection[str]) -> str:
     cutoff = _ALIKE_IF_SHORT if len(given) <= _SHORT else _ALIKE
     near = difflib.get_close_matches(given, small, n=1, cutoff=cutoff)
     return f" (did you mean {small[near[0]]}?)" if near else ""
+
+
+def one_of(what: str, known: Collection[str], given: object) -> str:
+    """Return what is wrong with something that must be one of a few names, and which one may be meant.
+
+    Examples
+    --------
+    >>> one_of("--solver", ["sweep", "exact"], "swep")
+    "--solver must be one of sweep, exact, got 'swep' (did you mean sweep?)"
+    """
+    return f"{what} must be one of {', '.join(known)}, got {given!r}{hint(given, known)}"
 
 
 def merged(texts: Iterable[str]) -> Counter[str]:

@@ -17,7 +17,7 @@ from slotwise.cli import options
 from slotwise.cli.output import progress, working
 from slotwise.cli.source import load, warn
 from slotwise.errors import InvalidInput, SlotwiseError
-from slotwise.words import counted, hint
+from slotwise.words import counted, hint, one_of
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -101,9 +101,7 @@ def compare(
     if processes is not None and processes < 1:
         raise InvalidInput(f"--processes must be >= 1, got {processes}")
     if parallel not in BACKENDS:
-        raise InvalidInput(
-            f"--parallel must be one of {', '.join(BACKENDS)}, got {parallel!r}{hint(parallel, BACKENDS)}"
-        )
+        raise InvalidInput(one_of("--parallel", BACKENDS, parallel))
     if plan_of is not None and plan_of not in names:
         raise InvalidInput(
             f"--plan-of must be one of --policies ({', '.join(names)}), got {plan_of!r}{hint(plan_of, names)}"

@@ -13,7 +13,7 @@ from slotwise.cli import options
 from slotwise.cli.output import working
 from slotwise.cli.source import DEFAULT_SLOT, OWN_FORMATS, read_machines, warn
 from slotwise.errors import InvalidInput, InvalidJob
-from slotwise.words import counted, hint
+from slotwise.words import counted, hint, one_of
 
 if TYPE_CHECKING:
     from slotwise.model.job import Job
@@ -62,9 +62,7 @@ def quote(
     from slotwise.workloads import traces
 
     if solver not in SOLVERS:
-        raise InvalidInput(
-            f"--solver of a quote must be one of {', '.join(SOLVERS)}, got {solver!r}{hint(solver, SOLVERS)}"
-        )
+        raise InvalidInput(one_of("--solver of a quote", SOLVERS, solver))
     if horizon is not None and horizon < 1:
         raise InvalidInput(f"--horizon must be >= 1, got {horizon}")
     if not jobs.exists():

@@ -12,7 +12,7 @@ import typer
 from slotwise.cli import options
 from slotwise.cli.output import progress, working
 from slotwise.errors import InvalidInput
-from slotwise.words import hint
+from slotwise.words import hint, one_of
 
 __all__ = ["reproduce"]
 
@@ -54,7 +54,7 @@ def reproduce(
     if all == (name is not None):
         raise InvalidInput(f"name an experiment ({', '.join(EXPERIMENTS)}) or give --all, one of the two")
     if name is not None and name not in EXPERIMENTS:
-        raise InvalidInput(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}{hint(name, EXPERIMENTS)}")
+        raise InvalidInput(one_of("experiment", EXPERIMENTS, name))
     for option, value in {"--seeds": seeds, "--processes": processes}.items():
         if value is not None and value < 1:
             raise InvalidInput(f"{option} must be >= 1, got {value}")

@@ -168,7 +168,8 @@ def warn(jobs: Sequence[Job], where: Cluster, workload: str, assumed: Mapping[st
         if level in assumed:
             typer.echo(f"slotwise: {assumed[level]}", err=True)
     has = [name for name, most in zip(where.resources, where.capacity.max(axis=0), strict=True) if most > 0]
-    lacking = [names for job in jobs if (names := _needs(job) - set(has))]
+    there = set(has)
+    lacking = [names for job in jobs if (names := _needs(job) - there)]
     if not lacking:
         return
     asked = sorted({name for names in lacking for name in names})

@@ -15,6 +15,7 @@ from slotwise.model.speed import Configurations
 from slotwise.optim.pricing import Bid, Prices
 from slotwise.optim.slot import Ask, sweep_costs
 from slotwise.units import grain_of, grains
+from slotwise.words import counted
 
 __all__ = ["TOLERANCE", "Request", "Surveyor"]
 
@@ -159,9 +160,9 @@ class Surveyor:
         left = max(0, end - job.arrival)
         if reason is None and fewest > left:
             reason = Reason.HORIZON_ENDS
-            need = str(fewest) if fewest < _ENDLESS else "endlessly many"
+            need = counted(fewest, "slot") if fewest < _ENDLESS else "endlessly many slots"
             left_over = f"{left} {'is' if left == 1 else 'are'} left before the horizon ({end})"
-            detail = f"needs {need} slots even alone on the cluster, {left_over}"
+            detail = f"needs {need} even alone on the cluster, {left_over}"
         utility = job.utility.values(left)
         bid = Bid(
             float(utility[fewest - 1]) if fewest <= left else 0.0,

@@ -2564,10 +2564,11 @@ def _known(
     if not unknown.any():
         return hints
     ways = hints.ways.copy()
-    for i in np.flatnonzero(unknown).tolist():
-        slot, level, k = int(slots[i]), levels[i], configurations[i]
+    for slot in np.unique(slots[unknown]).tolist():
         _, where, better, _ = _all_there_is(view, slot, ask, prices.rows(slot, 1), exact)
-        ways[i] = better[k] if level == top else where[level, k]
+        for i in np.flatnonzero(unknown & (slots == slot)).tolist():
+            level, k = levels[i], configurations[i]
+            ways[i] = better[k] if level == top else where[level, k]
     return hints._replace(ways=ways)
 
 

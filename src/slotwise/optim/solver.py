@@ -24,6 +24,7 @@ from slotwise.optim.slot import (
     sweep_curves,
     sweep_places,
 )
+from slotwise.words import one_of
 
 __all__ = ["SOLVERS", "Exact", "SlotSolver", "Sweep", "solver"]
 
@@ -124,5 +125,5 @@ def solver(
     reference = Reference(seed, delta, gain, attempts, fallback=fallback)
     solvers: dict[str, SlotSolver] = {"sweep": Sweep(), "exact": Exact(), "reference": reference}
     if name not in solvers:
-        raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
+        raise InvalidInput(one_of("solver", SOLVERS, name))
     return solvers[name]

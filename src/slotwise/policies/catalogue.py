@@ -115,7 +115,11 @@ def make(
         return POLICIES[name]()
     if ":" in name:
         return _own(name)
-    raise InvalidInput(
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> InvalidInput:
+    return InvalidInput(
         f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}{hint(name, NAMES)}"
     )
 
@@ -125,9 +129,7 @@ def source_of(name: str) -> str:
     if name in POLICIES:
         return ""
     if ":" not in name:
-        raise InvalidInput(
-            f"policy must be one of {', '.join(NAMES)} or package.module:Class, got {name!r}{hint(name, NAMES)}"
-        )
+        raise _unknown(name)
     module = sys.modules[type(_own(name)).__module__]
     where = getattr(module, "__file__", None)
     return hashlib.sha256(Path(where).read_bytes()).hexdigest()[:16] if where is not None else ""

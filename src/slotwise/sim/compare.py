@@ -22,7 +22,7 @@ from slotwise.sim.outcomes import Bounded, Failed, Outcome
 from slotwise.sim.pricemap import PriceMap
 from slotwise.sim.processes import in_processes, processors
 from slotwise.sim.simulator import simulate, warm_up
-from slotwise.words import hint
+from slotwise.words import one_of
 from slotwise.workloads._base import Workload
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def play(
     if processes is not None and processes < 1:
         raise InvalidInput(f"processes must be >= 1, got {processes}")
     if backend not in BACKENDS:
-        raise InvalidInput(f"parallel must be one of {', '.join(BACKENDS)}, got {backend!r}{hint(backend, BACKENDS)}")
+        raise InvalidInput(one_of("parallel", BACKENDS, backend))
     calls = _tasks(source, wanted, conditions, events)
     if backend == "ray":
         yield from _on_ray(calls, processes)

@@ -23,7 +23,7 @@ from slotwise.model.job import LARGEST_WORKERS, Job
 from slotwise.model.speed import AllReduceSpeed, PaperSpeed, SpeedModel
 from slotwise.model.utility import Sigmoid
 from slotwise.units import significant
-from slotwise.words import counted, hint
+from slotwise.words import counted, one_of
 from slotwise.workloads._base import Bars, Workload, no_bars
 from slotwise.workloads._draws import uniforms
 from slotwise.workloads._recorded import RESOURCES, Recorded
@@ -214,9 +214,7 @@ class Assumptions:
         if self.seed < 0:
             raise InvalidInput(f"seed must be >= 0, got {self.seed!r}")
         if self.value not in VALUES:
-            raise InvalidInput(
-                f"value must be one of {', '.join(VALUES)}, got {self.value!r}{hint(self.value, VALUES)}"
-            )
+            raise InvalidInput(one_of("value", VALUES, self.value))
         if not (math.isfinite(self.elastic) and self.elastic >= 1):
             raise InvalidInput(f"elastic must be >= 1 and finite, got {self.elastic!r}")
         if not all(math.isfinite(speed) and speed >= 1e-6 for speed in self.bandwidth):
