@@ -1015,7 +1015,8 @@ def _inside(
     where[:] = -1
     costs[:] = np.inf
     machines, worker_cost, server_cost = useful.machines, useful.worker_cost, useful.server_cost
-    fits, losses = useful.fits, useful.losses
+    fits, alone, losses = useful.fits, useful.alone, useful.losses
+    some = np.empty(len(machines) + 1, dtype=np.int64)
     least_servers = ask.servers[0] if len(ask.servers) > 0 else 0
     most = 0
     # Of all, and of those that may not be listed.
@@ -1048,13 +1049,15 @@ def _inside(
                 where[k] = listed.machines[i]
         if cutoff * workers + cheapest_beyond * servers > costs[k]:
             continue
+        count = 0
         for i in range(len(machines) if cutoff < np.inf else 0):
+            # Written before it is known whether it counts: this way nothing has to be foretold.
+            some[count] = i
             cost = worker_cost[i] * workers + server_cost[i] * servers
-            # Nearly all are dearer: what else there is to ask comes after.
-            if cost > costs[k] or fits[i] < workers:
-                continue
-            machine = machines[i]
-            if cost < costs[k] or machine < where[k]:
+            count += (cost <= costs[k]) & (fits[i] >= workers) & (alone[i] >= servers)
+        for i in some[:count]:
+            machine, cost = machines[i], worker_cost[i] * workers + server_cost[i] * servers
+            if cost < costs[k] or (cost == costs[k] and machine < where[k]):
                 for r in range(len(free)):
                     free[r] = view.capacity[machine, r] - view.used[row, machine, r]
                 if servers == 0 or _fit_beside(free, worker, workers, server, servers) >= servers:
