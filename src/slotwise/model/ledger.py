@@ -43,6 +43,8 @@ class LedgerView(NamedTuple):
     """(window,) touched machines of each row."""
     flags: npt.NDArray[np.bool_]
     """(window, M) whether a machine is touched."""
+    changed: npt.NDArray[np.bool_]
+    """(window, M) whether other grains are committed on a machine than in the row before, the last one for the first."""
     classes: Ints
     """(M,) class of each machine."""
     members: Ints
@@ -88,6 +90,7 @@ class Ledger:
             touched=np.zeros((window, machines), dtype=np.int32),
             counts=np.zeros(window, dtype=np.int64),
             flags=np.zeros((window, machines), dtype=np.bool_),
+            changed=np.zeros((window, machines), dtype=np.bool_),
             classes=cluster.classes,
             members=members,
             starts=starts,
@@ -178,6 +181,8 @@ class Ledger:
                 self.view.spread[row, :, 0] = self.view.capacity.sum(axis=0)
                 self.view.flags[row] = False
                 self.view.counts[row] = 0
+                self.view.changed[row] = self.view.flags[row - 1]
+                self.view.changed[(row + 1) % self.window] = self.view.flags[(row + 1) % self.window]
         self.origin = max(self.origin, slot)
 
     def lose(self, machine: int) -> None:
@@ -191,12 +196,12 @@ class Ledger:
     def copy(self) -> Ledger:
         """Return one with the same content that changes by itself."""
         other = copy.copy(self)
-        changing = ("used", "capacity", "touched", "counts", "flags", "spread")
+        changing = ("used", "capacity", "touched", "counts", "flags", "changed", "spread")
         other.view = self.view._replace(**{name: getattr(self.view, name).copy() for name in changing})
         return other
 
     def recount(self) -> None:
-        """Derive ``view.spread`` anew from what is used."""
+        """Derive ``view.spread`` and ``view.changed`` anew from what is used."""
         _recount(self.view)
 
     def _set_capacity(self, machine: int, grains: Floats) -> None:
@@ -241,6 +246,18 @@ def _recount(view: LedgerView) -> None:
             for r in range(resources):
                 capacity, used = view.capacity[machine, r], view.used[row, machine, r]
                 view.spread[row, r, _range(used, capacity)] += capacity - used
+            _compare(view, row, machine)
+
+
+@numba.njit(cache=True)
+def _compare(view: LedgerView, row: int, machine: int) -> None:
+    """Write whether a machine is used otherwise than in the row before."""
+    used = view.used
+    before = row - 1 if row > 0 else len(used) - 1
+    other = False
+    for r in range(used.shape[2]):
+        other |= used[row, machine, r] != used[before, machine, r]
+    view.changed[row, machine] = other
 
 
 @numba.njit(cache=True)
@@ -266,6 +283,8 @@ def _apply_entries(view: LedgerView, rows: Ints, machines: Ints, amounts: Floats
         return bad
     for i in range(entries):
         row, machine = rows[i], machines[i]
+        _compare(view, row, machine)
+        _compare(view, row + 1 if row + 1 < len(view.used) else 0, machine)
         holds = False
         for r in range(resources):
             holds = holds or view.used[row, machine, r] > 0.0

@@ -313,6 +313,8 @@ class _Memo(NamedTuple):
     all_machines: Ints
     each_once: Ints
     """(M,) all machines, and 1 for each."""
+    complete: Ints
+    """(1,) the slot that was looked at last, if all machines were; else -1."""
 
 
 @_compiled
@@ -329,6 +331,7 @@ def _memo(view: LedgerView) -> _Memo:
         np.full(3, np.inf),
         np.arange(machines),
         np.ones(machines, dtype=np.int64),
+        np.full(1, -1),
     )
 
 
@@ -337,6 +340,7 @@ def _forget(memo: _Memo) -> None:
     """Let nothing be known any more: prices have changed."""
     memo.used[:] = np.nan
     memo.likely[:] = np.inf
+    memo.complete[0] = -1
 
 
 class _Room(NamedTuple):
@@ -446,23 +450,26 @@ def _candidates(view: LedgerView, row: int, ask: Ask) -> tuple[Ints, Ints]:
 
 
 @_compiled
-def _exponentials(powers: Floats, found: Floats) -> None:
+def _exponentials(powers: Floats, found: Floats, scales: Floats) -> None:
     """Write e to some powers, to 3e-16 of it: the same as ``exp``, several at a time.
 
-    With k whole, e^x = 2^k e^(x - k ln 2), of which the second factor is the sum of its series.
+    With k whole, e^x = 2^k e^(x - k ln 2), of which the second factor is the sum of its series. ``scales`` is room for
+    as many.
     """
-    largest = 0.0
+    # Counted, since the largest of some numbers is found one by one.
+    large = 0
     for i in range(len(powers)):
-        largest = max(largest, abs(powers[i]))
-    if not largest < _LARGEST_POWER:
+        large += not abs(powers[i]) < _LARGEST_POWER
+    if large > 0:
         for i in range(len(powers)):
             found[i] = np.exp(powers[i])
         return
-    scales = np.empty(len(powers))
     for i in range(len(powers)):
         # Adding it leaves the nearest whole number in the last bits.
-        shifted = powers[i] * _LOG2_E + _TO_WHOLE
-        k = shifted - _TO_WHOLE
+        scales[i] = powers[i] * _LOG2_E + _TO_WHOLE
+    bits = scales.view(np.int64)
+    for i in range(len(powers)):
+        k = scales[i] - _TO_WHOLE
         x = powers[i] - k * _LN_2_HIGH - k * _LN_2_LOW
         p = x * (1.0 / 479001600.0) + 1.0 / 39916800.0
         p = p * x + 1.0 / 3628800.0
@@ -475,13 +482,8 @@ def _exponentials(powers: Floats, found: Floats) -> None:
         p = p * x + 1.0 / 6.0
         p = p * x + 0.5
         p = p * x + 1.0
-        found[i] = p * x + 1.0
-        scales[i] = shifted
-    bits = scales.view(np.int64)
-    for i in range(len(bits)):
         bits[i] = (bits[i] + 1023) << 52
-    for i in range(len(scales)):
-        found[i] *= scales[i]
+        found[i] = (p * x + 1.0) * scales[i]
 
 
 @_compiled
@@ -489,30 +491,40 @@ def _look(
     view: LedgerView, row: int, machines: Ints, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo
 ) -> None:
     """Find out what some machines hold of a job and what that costs."""
-    n = len(machines)
+    n, resources = len(machines), len(ask.worker)
     most_workers, most_servers = ask.most_workers, ask.most_servers
     worker, server, worker_amount, server_amount = ask.worker, ask.server, ask.worker_amount, ask.server_amount
-    used_of, capacity_of = view.used[row], view.capacity
-    share, left, price = np.empty(n), np.empty(n), np.empty(n)
-    a, b = np.zeros(n), np.zeros(n)
+    used, capacity, known = view.used[row], view.capacity, memo.used
     # Whole numbers, as ``_fit`` and ``_fit_beside`` say, not cut off at zero yet.
-    fits, alone, beside_one = (
-        np.full(n, float(most_workers)),
-        np.full(n, float(most_servers)),
-        np.full(n, float(most_workers)),
+    numbers = np.empty((7 + 2 * resources, n))
+    a, b, fits, alone, beside_one, price, scales = (
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        numbers[3],
+        numbers[4],
+        numbers[5],
+        numbers[6],
     )
+    for i in range(n):
+        machine = np.uint64(machines[i])
+        for r in range(resources):
+            here = used[machine, r]
+            known[machine, r] = here
+            numbers[7 + r, i] = capacity[machine, r] - here
+            numbers[7 + resources + r, i] = here
+    for i in range(n):
+        a[i], b[i] = 0.0, 0.0
+        fits[i], alone[i], beside_one[i] = float(most_workers), float(most_servers), float(most_workers)
     # One simple loop after another, each over all machines: several machines at a time are faster.
-    for r in range(len(worker)):
+    for r in range(resources):
         w, s = worker[r], server[r]
-        for i in range(n):
-            used, capacity = used_of[machines[i], r], capacity_of[machines[i], r]
-            memo.used[machines[i], r] = used
-            left[i] = capacity - used
-            share[i] = used / capacity if capacity > 0.0 else 1.0
+        left, share = numbers[7 + r], numbers[7 + resources + r]
         if worker_amount[r] > 0.0 or server_amount[r] > 0.0:
             for i in range(n):
-                share[i] = log_low[r] + log_ratio[r] * share[i]
-            _exponentials(share, price)
+                whole = left[i] + share[i]
+                share[i] = log_low[r] + log_ratio[r] * (share[i] / whole if whole > 0.0 else 1.0)
+            _exponentials(share, price, scales)
             for i in range(n):
                 a[i] += price[i] * worker_amount[r]
                 b[i] += price[i] * server_amount[r]
@@ -529,12 +541,12 @@ def _look(
                 here = np.floor(left[i] / s)
                 alone[i] = here if here < alone[i] else alone[i]
     for i in range(n):
-        machine = machines[i]
+        machine = np.uint64(machines[i])
         memo.worker_cost[machine], memo.server_cost[machine] = a[i], b[i]
-        here = max(int(fits[i]), 0)
-        memo.fits[machine] = here
+        most = max(int(fits[i]), 0)
+        memo.fits[machine] = most
         memo.alone[machine] = max(int(alone[i]), 0)
-        memo.losses[machine] = here - max(min(int(beside_one[i]), here), 0) if alone[i] > 0.0 else -1
+        memo.losses[machine] = most - max(min(int(beside_one[i]), most), 0) if alone[i] > 0.0 else -1
 
 
 @_compiled
@@ -543,7 +555,11 @@ def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
     row = slot % view.used.shape[0]
     if view.counts[row] == len(memo.all_machines):
         # Nothing has to be chosen, nor to be copied.
-        _look_again(view, row, ask, log_low, log_ratio, memo, memo.all_machines)
+        if memo.complete[0] == slot - 1 >= 0:
+            _look(view, row, _those(view.changed[row]), ask, log_low, log_ratio, memo)
+        else:
+            _look_again(view, row, ask, log_low, log_ratio, memo, memo.all_machines)
+        memo.complete[0] = slot
         return _Useful(
             memo.all_machines,
             memo.each_once,
@@ -556,6 +572,18 @@ def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
     candidates, weights = _candidates(view, row, ask)
     found: _Useful = _useful_of(view, row, ask, log_low, log_ratio, memo, candidates, weights)
     return found
+
+
+@_compiled
+def _those(marks: npt.NDArray[np.bool_]) -> Ints:
+    """Return where there is a mark."""
+    # Written before it is known whether they count, one more at the end: this way nothing has to be foretold.
+    found = np.empty(len(marks) + 1, dtype=np.int64)
+    count = 0
+    for i in range(len(marks)):
+        found[count] = i
+        count += marks[i]
+    return found[:count]
 
 
 @_compiled
@@ -588,6 +616,7 @@ def _look_again(
     view: LedgerView, row: int, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo, candidates: Ints
 ) -> None:
     """Look at those of some machines that have changed."""
+    memo.complete[0] = -1
     # Written before it is known whether they count, one more at the end: this way nothing has to be foretold.
     changed = np.empty(len(candidates) + 1, dtype=np.int64)
     count = 0
