@@ -1040,59 +1040,62 @@ def _inside(
 
     Machines that are not ``listed`` have an A of at least ``cutoff``.
     """
-    row = slot % view.used.shape[0]
+    used, capacity = view.used[slot % view.used.shape[0]], view.capacity
     where[:] = -1
     costs[:] = np.inf
     machines, worker_cost, server_cost = useful.machines, useful.worker_cost, useful.server_cost
-    fits, alone, losses = useful.fits, useful.alone, useful.losses
+    fits, alone, losses, worker, server = useful.fits, useful.alone, useful.losses, ask.worker, ask.server
+    by_a, listed_a, listed_b = listed.by_a, listed.worker_cost, listed.server_cost
     some = np.empty(len(machines) + 1, dtype=np.int64)
-    least_servers = ask.servers[0] if len(ask.servers) > 0 else 0
-    most = 0
-    # Of all, and of those that may not be listed.
-    cheapest, cheapest_beyond = np.inf, np.inf
+    no_servers = np.int64(len(ask.servers) == 0 or ask.servers[0] == 0)
+    # B of the cheapest machine, and of the cheapest that may not be listed. The bits of numbers that are not negative
+    # rise as they do, and the least of whole numbers is found several at a time.
+    bits, ends = server_cost.view(np.int64), np.full(2, np.inf)
+    bits_of_ends = ends.view(np.int64)
+    most, least, least_beyond, never = 0, bits_of_ends[0], bits_of_ends[0], bits_of_ends[0]
     for i in range(len(machines)):
-        # All is read, whether it counts or not: this way nothing has to be foretold.
-        a, b, fit, loss = worker_cost[i], server_cost[i], fits[i], losses[i]
-        able = (fit > 0) & ((least_servers == 0) | (loss >= 0))
-        most = max(most, fit if able else 0)
-        cheapest = min(cheapest, b if able else np.inf)
-        cheapest_beyond = min(cheapest_beyond, b if able & (a >= cutoff) else np.inf)
-    free, worker, server = np.empty(len(ask.worker)), ask.worker, ask.server
+        able = (fits[i] > 0) & ((no_servers > 0) | (losses[i] >= 0))
+        most = max(most, fits[i] if able else 0)
+        here = bits[i] if able else never
+        least = min(least, here)
+        least_beyond = min(least_beyond, here if worker_cost[i] >= cutoff else never)
+    bits_of_ends[0], bits_of_ends[1] = least, least_beyond
+    cheapest, cheapest_beyond = ends[0], ends[1]
     # So many, or more, of both fit on no machine.
     too_many, beside_these = most + 1, 0
     for k in range(len(costs)):
         workers, servers = ask.workers[k], ask.servers[k]
         if workers > most or (workers >= too_many and servers >= beside_these):
             continue
-        for i in listed.by_a:
-            if listed.worker_cost[i] * workers + cheapest * servers > costs[k]:
+        best, best_at = np.inf, -1
+        for i in by_a:
+            if listed_a[i] * workers + cheapest * servers > best:
                 break
-            if listed.fits[i] < workers or listed.alone[i] < servers:
-                continue
-            cost = listed.worker_cost[i] * workers + listed.server_cost[i] * servers
+            cost = listed_a[i] * workers + listed_b[i] * servers
             # Of equal ones the first.
-            if (cost < costs[k] or (cost == costs[k] and listed.machines[i] < where[k])) and (
-                listed.beside[i] >= servers or _fit_beside(listed.free[i], worker, workers, server, servers) >= servers
-            ):
-                costs[k] = cost
-                where[k] = listed.machines[i]
-        if cutoff * workers + cheapest_beyond * servers > costs[k]:
-            continue
+            if cost < best or (cost == best and listed.machines[i] < best_at):
+                able = (listed.fits[i] >= workers) & (listed.alone[i] >= servers)
+                if able and listed.beside[i] < servers:
+                    for r in range(len(worker)):
+                        able &= listed.free[i, r] - workers * worker[r] >= servers * server[r]
+                if able:
+                    best, best_at = cost, listed.machines[i]
         count = 0
-        for i in range(len(machines) if cutoff < np.inf else 0):
+        for i in range(len(machines) if cutoff * workers + cheapest_beyond * servers <= best and cutoff < np.inf else 0):
             # Written before it is known whether it counts: this way nothing has to be foretold.
             some[count] = i
             cost = worker_cost[i] * workers + server_cost[i] * servers
-            count += (cost <= costs[k]) & (fits[i] >= workers) & (alone[i] >= servers)
+            count += (cost <= best) & (fits[i] >= workers) & (alone[i] >= servers)
         for i in some[:count]:
             machine, cost = machines[i], worker_cost[i] * workers + server_cost[i] * servers
-            if cost < costs[k] or (cost == costs[k] and machine < where[k]):
-                for r in range(len(free)):
-                    free[r] = view.capacity[machine, r] - view.used[row, machine, r]
-                if servers == 0 or _fit_beside(free, worker, workers, server, servers) >= servers:
-                    costs[k] = cost
-                    where[k] = machine
-        if where[k] < 0:
+            if cost < best or (cost == best and machine < best_at):
+                able = servers == 0 or workers <= fits[i] - losses[i]
+                for r in range(len(worker) if able and servers > 0 else 0):
+                    able &= capacity[machine, r] - used[machine, r] - workers * worker[r] >= servers * server[r]
+                if able:
+                    best, best_at = cost, machine
+        costs[k], where[k] = best, best_at
+        if best_at < 0:
             too_many, beside_these = workers, servers
 
 
