@@ -29,16 +29,18 @@ def frozen(ledger: Ledger) -> list[bytes]:
     """All that the ledger says; what lies in ``touched`` beyond the count means nothing."""
     view = ledger.view
     lists = [view.touched[row, : view.counts[row]].tobytes() for row in range(ledger.window)]
-    arrays = view.used, view.counts, view.flags, view.capacity, view.spread + 0.0
+    arrays = view.used, view.counts, view.flags, view.changed, view.capacity, view.spread + 0.0
     return [*(array.tobytes() for array in arrays), *lists]
 
 
 def check_lists(ledger: Ledger) -> None:
-    """Touched machines are exactly those that hold something, rising."""
+    """Touched machines are exactly those that hold something, rising; changed are those that hold other than before."""
     for row in range(ledger.window):
         held = np.flatnonzero(ledger.view.used[row].any(axis=1)).tolist()
         assert ledger.view.touched[row, : ledger.view.counts[row]].tolist() == held
         assert np.flatnonzero(ledger.view.flags[row]).tolist() == held
+    used = ledger.view.used
+    assert np.array_equal(ledger.view.changed, (used != np.roll(used, 1, axis=0)).any(axis=2))
     assert np.array_equal(ledger.view.spread, spread_of(ledger))
 
 

@@ -171,7 +171,7 @@ def plainly(case: SlotCase) -> Floats:
             if not ask.useful[level]:
                 continue
             part = _slice(useful, begin, end)
-            short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf))
+            short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf), memo.scratch)
             listed = _listed(view, 0, ask, memo, short.machines)
             room = _room(len(listed.machines))
             _across(view, 0, level, ask, memo, part, listed, worths, anything, unlimited, here, better, room)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.instances import SlotCase, contended_case, slot_case, wide_case
 from tests.optim import twins
 
-from slotwise.model.ledger import LedgerView
+from slotwise.model.ledger import Ledger, LedgerView
 from slotwise.model.schedule import Placement
 from slotwise.optim.slot import (
     Curves,
     Hints,
     Places,
     _cheapest,
-    _enough,
+    _does,
     _exponentials,
     _order,
+    _up_to,
     _worths_of_few,
     _write_order,
     exact_curves,
@@ -107,21 +109,27 @@ def test_up_to_what_is_enough_machines_hold_so_much(
 ) -> None:
     amounts = np.random.default_rng(seed).integers(0, 5, len(found))
     for likely in (np.inf, float(np.median(found)) * factor):
-        up_to = _enough(found, amounts, wanted, machines, likely)
+        costs_up_to, asked = np.array([likely]), np.zeros(2, dtype=np.int64)
+        known = _does(found, amounts, len(found), wanted, machines, costs_up_to, 0, asked)
+        assert asked.tolist() == [wanted, machines]
+        up_to = costs_up_to[0] if known else _up_to(found, amounts, wanted, machines)
+        assert known <= (likely < np.inf)
         there = amounts[found <= up_to]
         assert (there.sum() >= wanted or np.count_nonzero(there) >= machines) or up_to == np.inf
         if amounts.sum() < wanted and np.count_nonzero(amounts) < machines:
             assert up_to == np.inf
 
 
-@given(st.lists(st.floats(-690.0, 690.0), min_size=1, max_size=40), st.booleans())
-def test_exponentials_are_those_of_numpy(powers: list[float], large: bool) -> None:
-    given_powers = np.array(powers) * (1.2 if large else 1.0)
+@given(st.lists(st.floats(-700.0, 700.0) | st.floats(), min_size=1, max_size=40))
+@example([-np.inf, -1e300, -746.0, -745.2, -745.1, -708.4, -0.0, 0.0, 709.7, 709.8, 710.0, 1e300, np.inf, np.nan])
+def test_exponentials_are_those_of_numpy(powers: list[float]) -> None:
+    given_powers = np.array(powers)
     found = np.empty(len(powers))
-    _exponentials(given_powers, found)
+    _exponentials(given_powers[None], 0, len(powers), found)
     with np.errstate(over="ignore", under="ignore"):
         wanted = np.exp(given_powers)
-    assert np.allclose(found, wanted, rtol=1e-15, atol=0.0)
+    # The least numbers have few digits.
+    assert np.allclose(found, wanted, rtol=1e-15, atol=5e-324, equal_nan=True)
 
 
 # ----------------------------------------------------------------------------------------------------------- sweeps
@@ -210,6 +218,46 @@ def test_curves_of_many_slots_of_wide_clusters_are_those_of_each(begin: int, exa
         for slot in range(SLOTS):
             alone = of(case.ledger.view, slot, 1, case.ask, case.prices)
             assert slot_of(curves, slot) == slot_of(alone, 0), (seed, slot)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_ledger_says_has_changed_is_all_that_curves_need_to_know(seed: int) -> None:
+    rng, window = np.random.default_rng(seed), 8
+    cases = (wide_case(begin) for begin in itertools.count(7000 + 100 * seed))
+    case = next(case for case in cases if case.ledger.cluster.grains.min(axis=0).any())
+    cluster = case.ledger.cluster
+    ledger = Ledger(cluster, window, rolling=True)
+    # No machine gets 40 times as much.
+    one = np.floor(cluster.grains.min(axis=0) / 40.0)
+    everywhere = tuple(range(len(cluster)))
+
+    def put(slots: list[int], machines: Ints, count: int) -> Placement:
+        placement = Placement.on(machines, np.full(len(machines), count), np.zeros(len(machines), dtype=np.int64))
+        ledger.commit(slots, [placement] * len(slots), one, one * 0)
+        return placement
+
+    used = 0
+    for turn in range(3):
+        begin, end = ledger.origin, ledger.end
+        empty = [slot for slot in range(begin, end) if ledger.view.counts[slot % window] < len(cluster)]
+        ledger.commit(
+            empty, [Placement(everywhere, (1,) * len(cluster), (0,) * len(cluster))] * len(empty), one, one * 0
+        )
+        kept: list[tuple[list[int], Placement]] = []
+        for _ in range(4):
+            machines = np.sort(rng.choice(len(cluster), int(rng.integers(1, 9)), replace=False))
+            slots = np.sort(rng.choice(np.arange(begin, end), 3, replace=False)).tolist()
+            kept.append((slots, put(slots, machines, int(rng.integers(1, 4)))))
+        slots, placement = kept[turn]
+        ledger.release(slots, [placement] * len(slots), one, one * 0)
+        assert (ledger.view.counts == len(cluster)).all()
+        curves = sweep_curves(ledger.view, begin, window, case.ask, case.prices)
+        for slot in range(window):
+            alone = sweep_curves(ledger.view, begin + slot, 1, case.ask, case.prices)
+            assert slot_of(curves, slot) == slot_of(alone, 0), (turn, slot)
+        used += len(curves.choices)
+        ledger.advance(ledger.origin + int(rng.integers(1, 5)))
+    assert used > 0
 
 
 def cost_at(case: SlotCase, slot: int, placement: Placement) -> float:

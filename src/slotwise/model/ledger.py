@@ -44,7 +44,7 @@ class LedgerView(NamedTuple):
     flags: npt.NDArray[np.bool_]
     """(window, M) whether a machine is touched."""
     changed: npt.NDArray[np.bool_]
-    """(window, M) whether other grains are committed on a machine than in the row before, the last one for the first."""
+    """(window, M) whether a machine holds other grains than in the row before, which for the first is the last."""
     classes: Ints
     """(M,) class of each machine."""
     members: Ints

@@ -24,6 +24,8 @@ from typing import Any, Literal, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core import types
+from numba.extending import intrinsic
 
 from slotwise.model.ledger import LedgerView
 from slotwise.model.schedule import Placement
@@ -66,7 +68,9 @@ _LONGEST_HINT = 256
 _NEVER = 1e300
 """Cost of what does not fit: a number, so that none of it costs nothing."""
 
-_LARGEST_POWER = 700.0
+_LEAST_POWER, _LARGEST_POWER = -746.0, 710.0
+"""e to less is 0 as a floating-point number, and e to more is +inf."""
+
 _LOG2_E, _LN_2_HIGH, _LN_2_LOW, _TO_WHOLE = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06, 1.5 * 2.0**52
 """ln 2 in two parts, the first of which is exact times any whole number of so few digits."""
 
@@ -254,6 +258,24 @@ def _inlined(function: Any) -> Any:
     return numba.njit(inline="always", error_model="numpy")(function)
 
 
+def _same_bits(before: Any, after: Any) -> Any:
+    """Return what takes a number of one type for one of another with the same bits."""
+
+    def as_other(_: Any, number: Any) -> Any:
+        return after(before), lambda context, builder, __, given: builder.bitcast(
+            given[0], context.get_value_type(after)
+        )
+
+    return intrinsic(as_other)
+
+
+_bits = _same_bits(types.float64, types.int64)
+"""Bits of a number as a whole one: they rise as numbers >= 0 do, about like the logarithm."""
+
+_number = _same_bits(types.int64, types.float64)
+"""The number of some bits."""
+
+
 class _Listed(NamedTuple):
     """Machines of one slot, or of one domain of it, that can hold anything of a job, in the order of ties."""
 
@@ -293,56 +315,6 @@ class _Useful(NamedTuple):
     """As in ``_Listed``."""
 
 
-class _Memo(NamedTuple):
-    """What is known of each machine from the slots before, at the same prices.
-
-    Most machines are used alike in one slot and the next: only those that changed are priced anew.
-    """
-
-    used: Floats
-    """(M, R) grains that it was found with; nan at first."""
-    worker_cost: Floats
-    server_cost: Floats
-    fits: Ints
-    alone: Ints
-    losses: Ints
-    """As in ``_Listed``, (M,) each."""
-    likely: Floats
-    """(3,) costs up to which machines were worth a look a slot ago: A for workers, B for servers, and the key of a
-    first server where a place is worth more than any; +inf where that is not known."""
-    all_machines: Ints
-    each_once: Ints
-    """(M,) all machines, and 1 for each."""
-    complete: Ints
-    """(1,) the slot that was looked at last, if all machines were; else -1."""
-
-
-@_compiled
-def _memo(view: LedgerView) -> _Memo:
-    """Return one that knows nothing."""
-    machines, resources = view.capacity.shape
-    return _Memo(
-        np.full((machines, resources), np.nan),
-        np.empty(machines),
-        np.empty(machines),
-        np.empty(machines, dtype=np.int64),
-        np.empty(machines, dtype=np.int64),
-        np.empty(machines, dtype=np.int64),
-        np.full(3, np.inf),
-        np.arange(machines),
-        np.ones(machines, dtype=np.int64),
-        np.full(1, -1),
-    )
-
-
-@_compiled
-def _forget(memo: _Memo) -> None:
-    """Let nothing be known any more: prices have changed."""
-    memo.used[:] = np.nan
-    memo.likely[:] = np.inf
-    memo.complete[0] = -1
-
-
 class _Room(NamedTuple):
     """What sweeps note of machines, (n,) each: made once for many of them.
 
@@ -373,6 +345,150 @@ def _room(n: int) -> _Room:
     return _Room(
         np.empty(n), counts[0], counts[1], counts[2], counts[3], np.empty(n, dtype=np.bool_), counts[4], counts[5]
     )
+
+
+@_compiled
+def _list(machines: int, resources: int) -> _Listed:
+    """Return an empty list with room for so many machines."""
+    costs, counts = np.empty((2, machines)), np.empty((7, machines), dtype=np.int64)
+    return _Listed(
+        counts[0],
+        costs[0],
+        costs[1],
+        np.empty((machines, resources)),
+        counts[1],
+        counts[2],
+        counts[3],
+        counts[4],
+        counts[5],
+        counts[6],
+    )
+
+
+@_inlined
+def _first(listed: _Listed, count: int) -> _Listed:
+    """Return the first machines of a list."""
+    return _Listed(
+        listed.machines[:count],
+        listed.worker_cost[:count],
+        listed.server_cost[:count],
+        listed.free[:count],
+        listed.fits[:count],
+        listed.alone[:count],
+        listed.beside[:count],
+        listed.losses[:count],
+        listed.by_a[:count],
+        listed.by_b[:count],
+    )
+
+
+class _Scratch(NamedTuple):
+    """Room for numbers of machines, made once for many slots: see ``_Room``."""
+
+    worker_cost: Floats
+    server_cost: Floats
+    fits: Floats
+    alone: Floats
+    beside_one: Floats
+    price: Floats
+    """(M,) each."""
+    left: Floats
+    share: Floats
+    """(R, M) grains that are left, and what share is used."""
+    some: Ints
+    entries: Ints
+    buckets: Ints
+    ends: Ints
+    holds: Ints
+    """(M + 1,) each."""
+    marks: npt.NDArray[np.bool_]
+    """(M,)."""
+    worths: Floats
+    """(5,) worths of a worker slot."""
+    wanted: Ints
+    """(2,) how much was to be held, or by how many machines."""
+    listed: _Listed
+    room: _Room
+    """For all machines."""
+
+
+@_compiled
+def _scratch(machines: int, resources: int) -> _Scratch:
+    """Return some."""
+    numbers, amounts = np.empty((6, machines)), np.empty((2, resources, machines))
+    counts = np.empty((5, machines + 1), dtype=np.int64)
+    return _Scratch(
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        numbers[3],
+        numbers[4],
+        numbers[5],
+        amounts[0],
+        amounts[1],
+        counts[0],
+        counts[1],
+        counts[2],
+        counts[3],
+        counts[4],
+        np.empty(machines, dtype=np.bool_),
+        np.empty(5),
+        np.empty(2, dtype=np.int64),
+        _list(machines, resources),
+        _room(machines),
+    )
+
+
+class _Memo(NamedTuple):
+    """What is known of each machine from the slots before, at the same prices.
+
+    Most machines are used alike in one slot and the next: only those that changed are priced anew.
+    """
+
+    used: Floats
+    """(M, R) grains that it was found with; nan at first."""
+    worker_cost: Floats
+    server_cost: Floats
+    fits: Ints
+    alone: Ints
+    losses: Ints
+    """As in ``_Listed``, (M,) each."""
+    likely: Floats
+    """(3,) costs up to which machines were worth a look a slot ago: A for workers, B for servers, and the key of a
+    first server where a place is worth more than any; +inf where that is not known."""
+    all_machines: Ints
+    each_once: Ints
+    """(M,) all machines, and 1 for each."""
+    complete: Ints
+    """(1,) the slot that was looked at last, if all machines were; else -1."""
+    scratch: _Scratch
+
+
+@_compiled
+def _memo(view: LedgerView) -> _Memo:
+    """Return one that knows nothing."""
+    machines, resources = view.capacity.shape
+    return _Memo(
+        np.full((machines, resources), np.nan),
+        np.empty(machines),
+        np.empty(machines),
+        np.empty(machines, dtype=np.int64),
+        np.empty(machines, dtype=np.int64),
+        np.empty(machines, dtype=np.int64),
+        np.full(3, np.inf),
+        np.arange(machines),
+        np.ones(machines, dtype=np.int64),
+        np.full(1, -1),
+        _scratch(machines, resources),
+    )
+
+
+@_compiled
+def _forget(memo: _Memo) -> None:
+    """Let nothing be known any more: prices have changed."""
+    memo.used[:] = np.nan
+    memo.likely[:] = np.inf
+    memo.complete[0] = -1
 
 
 @_compiled
@@ -449,28 +565,19 @@ def _candidates(view: LedgerView, row: int, ask: Ask) -> tuple[Ints, Ints]:
     return chosen[:count], weights[:count]
 
 
-@_compiled
-def _exponentials(powers: Floats, found: Floats, scales: Floats) -> None:
-    """Write e to some powers, to 3e-16 of it: the same as ``exp``, several at a time.
+@_inlined
+def _exponentials(powers: Floats, row: int, count: int, found: Floats) -> None:
+    """Write e to the first powers of a row, to 3e-16 of it: the same as ``exp``, several at a time.
 
-    With k whole, e^x = 2^k e^(x - k ln 2), of which the second factor is the sum of its series. ``scales`` is room for
-    as many.
+    With k whole, e^x = 2^k e^(x - k ln 2), of which the second factor is the sum of its series.
     """
-    # Counted, since the largest of some numbers is found one by one.
-    large = 0
-    for i in range(len(powers)):
-        large += not abs(powers[i]) < _LARGEST_POWER
-    if large > 0:
-        for i in range(len(powers)):
-            found[i] = np.exp(powers[i])
-        return
-    for i in range(len(powers)):
+    for i in range(count):
+        power = powers[row, i]
+        power = _LEAST_POWER if power < _LEAST_POWER else _LARGEST_POWER if power > _LARGEST_POWER else power
         # Adding it leaves the nearest whole number in the last bits.
-        scales[i] = powers[i] * _LOG2_E + _TO_WHOLE
-    bits = scales.view(np.int64)
-    for i in range(len(powers)):
-        k = scales[i] - _TO_WHOLE
-        x = powers[i] - k * _LN_2_HIGH - k * _LN_2_LOW
+        shifted = power * _LOG2_E + _TO_WHOLE
+        k = shifted - _TO_WHOLE
+        x = power - k * _LN_2_HIGH - k * _LN_2_LOW
         p = x * (1.0 / 479001600.0) + 1.0 / 39916800.0
         p = p * x + 1.0 / 3628800.0
         p = p * x + 1.0 / 362880.0
@@ -482,65 +589,71 @@ def _exponentials(powers: Floats, found: Floats, scales: Floats) -> None:
         p = p * x + 1.0 / 6.0
         p = p * x + 0.5
         p = p * x + 1.0
-        bits[i] = (bits[i] + 1023) << 52
-        found[i] = (p * x + 1.0) * scales[i]
+        # In two steps: 2^k alone may be too large or too small for a number.
+        whole = _bits(shifted) - _bits(_TO_WHOLE)
+        half = whole >> 1
+        found[i] = (p * x + 1.0) * _number((half + 1023) << 52) * _number((whole - half + 1023) << 52)
 
 
 @_compiled
 def _look(
-    view: LedgerView, row: int, machines: Ints, ask: Ask, log_low: Floats, log_ratio: Floats, memo: _Memo
+    view: LedgerView,
+    row: int,
+    machines: Ints,
+    count: int,
+    ask: Ask,
+    log_low: Floats,
+    log_ratio: Floats,
+    memo: _Memo,
 ) -> None:
-    """Find out what some machines hold of a job and what that costs."""
-    n, resources = len(machines), len(ask.worker)
-    most_workers, most_servers = ask.most_workers, ask.most_servers
+    """Find out what the first of some machines hold of a job and what that costs."""
+    most_workers, most_servers, resources = ask.most_workers, ask.most_servers, len(ask.worker)
     worker, server, worker_amount, server_amount = ask.worker, ask.server, ask.worker_amount, ask.server_amount
-    used, capacity, known = view.used[row], view.capacity, memo.used
+    used, capacity, known, scratch = view.used, view.capacity, memo.used, memo.scratch
     # Whole numbers, as ``_fit`` and ``_fit_beside`` say, not cut off at zero yet.
-    numbers = np.empty((7 + 2 * resources, n))
-    a, b, fits, alone, beside_one, price, scales = (
-        numbers[0],
-        numbers[1],
-        numbers[2],
-        numbers[3],
-        numbers[4],
-        numbers[5],
-        numbers[6],
+    fits, alone, beside_one, left, share = (
+        scratch.fits,
+        scratch.alone,
+        scratch.beside_one,
+        scratch.left,
+        scratch.share,
     )
-    for i in range(n):
+    a, b, price = scratch.worker_cost, scratch.server_cost, scratch.price
+    for i in range(count):
         machine = np.uint64(machines[i])
         for r in range(resources):
-            here = used[machine, r]
+            here = used[row, machine, r]
             known[machine, r] = here
-            numbers[7 + r, i] = capacity[machine, r] - here
-            numbers[7 + resources + r, i] = here
-    for i in range(n):
+            left[r, i] = capacity[machine, r] - here
+            share[r, i] = here
+    for i in range(count):
         a[i], b[i] = 0.0, 0.0
         fits[i], alone[i], beside_one[i] = float(most_workers), float(most_servers), float(most_workers)
     # One simple loop after another, each over all machines: several machines at a time are faster.
     for r in range(resources):
-        w, s = worker[r], server[r]
-        left, share = numbers[7 + r], numbers[7 + resources + r]
-        if worker_amount[r] > 0.0 or server_amount[r] > 0.0:
-            for i in range(n):
-                whole = left[i] + share[i]
-                share[i] = log_low[r] + log_ratio[r] * (share[i] / whole if whole > 0.0 else 1.0)
-            _exponentials(share, price, scales)
-            for i in range(n):
-                a[i] += price[i] * worker_amount[r]
-                b[i] += price[i] * server_amount[r]
+        w, s, worker_pays, server_pays = worker[r], server[r], worker_amount[r], server_amount[r]
+        if worker_pays > 0.0 or server_pays > 0.0:
+            low, ratio = log_low[r], log_ratio[r]
+            for i in range(count):
+                whole = left[r, i] + share[r, i]
+                share[r, i] = low + ratio * (share[r, i] / whole if whole > 0.0 else 1.0)
+            _exponentials(share, r, count, price)
+            for i in range(count):
+                a[i] += price[i] * worker_pays
+                b[i] += price[i] * server_pays
         if w > 0.0:
-            for i in range(n):
-                here = np.floor(left[i] / w)
-                fits[i] = here if here < fits[i] else fits[i]
+            for i in range(count):
+                whole = np.floor(left[r, i] / w)
+                fits[i] = whole if whole < fits[i] else fits[i]
             if most_servers > 0:
-                for i in range(n):
-                    here = np.floor((left[i] - s) / w)
-                    beside_one[i] = here if here < beside_one[i] else beside_one[i]
+                for i in range(count):
+                    whole = np.floor((left[r, i] - s) / w)
+                    beside_one[i] = whole if whole < beside_one[i] else beside_one[i]
         if most_servers > 0 and s > 0.0:
-            for i in range(n):
-                here = np.floor(left[i] / s)
-                alone[i] = here if here < alone[i] else alone[i]
-    for i in range(n):
+            for i in range(count):
+                whole = np.floor(left[r, i] / s)
+                alone[i] = whole if whole < alone[i] else alone[i]
+    for i in range(count):
         machine = np.uint64(machines[i])
         memo.worker_cost[machine], memo.server_cost[machine] = a[i], b[i]
         most = max(int(fits[i]), 0)
@@ -556,7 +669,8 @@ def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
     if view.counts[row] == len(memo.all_machines):
         # Nothing has to be chosen, nor to be copied.
         if memo.complete[0] == slot - 1 >= 0:
-            _look(view, row, _those(view.changed[row]), ask, log_low, log_ratio, memo)
+            count = _those(view.changed, row, memo.scratch.some)
+            _look(view, row, memo.scratch.some, count, ask, log_low, log_ratio, memo)
         else:
             _look_again(view, row, ask, log_low, log_ratio, memo, memo.all_machines)
         memo.complete[0] = slot
@@ -575,15 +689,14 @@ def _useful(view: LedgerView, slot: int, ask: Ask, log_low: Floats, log_ratio: F
 
 
 @_compiled
-def _those(marks: npt.NDArray[np.bool_]) -> Ints:
-    """Return where there is a mark."""
-    # Written before it is known whether they count, one more at the end: this way nothing has to be foretold.
-    found = np.empty(len(marks) + 1, dtype=np.int64)
+def _those(marks: npt.NDArray[np.bool_], row: int, found: Ints) -> int:
+    """Write where there is a mark in a row; return how many there are."""
+    # Written before it is known whether they count, hence room for one more: this way nothing has to be foretold.
     count = 0
-    for i in range(len(marks)):
+    for i in range(marks.shape[1]):
         found[count] = i
-        count += marks[i]
-    return found[:count]
+        count += marks[row, i]
+    return count
 
 
 @_compiled
@@ -617,17 +730,21 @@ def _look_again(
 ) -> None:
     """Look at those of some machines that have changed."""
     memo.complete[0] = -1
-    # Written before it is known whether they count, one more at the end: this way nothing has to be foretold.
-    changed = np.empty(len(candidates) + 1, dtype=np.int64)
+    count = _otherwise(view.used, row, memo.used, candidates, memo.scratch.some)
+    _look(view, row, memo.scratch.some, count, ask, log_low, log_ratio, memo)
+
+
+@_compiled
+def _otherwise(used: Floats, row: int, known: Floats, machines: Ints, found: Ints) -> int:
+    """Write which machines are used otherwise than is known; return how many there are."""
     count = 0
-    used, known = view.used[row], memo.used
-    for machine in candidates:
-        other = False
-        for r in range(used.shape[1]):
-            other |= used[machine, r] != known[machine, r]
-        changed[count] = machine
+    for i in range(len(machines)):
+        machine, other = np.uint64(machines[i]), False
+        for r in range(used.shape[2]):
+            other |= used[row, machine, r] != known[machine, r]
+        found[count] = machines[i]
         count += other
-    _look(view, row, changed[:count], ask, log_low, log_ratio, memo)
+    return count
 
 
 @_compiled
@@ -662,27 +779,51 @@ def _useful_of(
 @_compiled
 def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) -> _Listed:
     """List machines, in the order given."""
-    n, resources = len(machines), len(ask.worker)
-    free = np.empty((n, resources))
-    costs, counts = np.empty((2, n)), np.empty((4, n), dtype=np.int64)
-    a, b = costs[0], costs[1]
-    fits, alone, beside, losses = counts[0], counts[1], counts[2], counts[3]
-    used, capacity, worker, server = view.used[slot % view.used.shape[0]], view.capacity, ask.worker, ask.server
+    count = len(machines)
+    listed: _Listed = _list(count, len(ask.worker))
+    _write_list(view, slot, ask, memo, machines, count, listed, np.empty(count + 1, dtype=np.int64), _ends(count))
+    return listed
+
+
+@_compiled
+def _ends(count: int) -> Ints:
+    """Return room for a sort of so many."""
+    return np.empty(count + 1, dtype=np.int64)
+
+
+@_compiled
+def _write_list(
+    view: LedgerView,
+    slot: int,
+    ask: Ask,
+    memo: _Memo,
+    machines: Ints,
+    count: int,
+    listed: _Listed,
+    buckets: Ints,
+    ends: Ints,
+) -> None:
+    """List the first of some machines, in the order given; ``buckets`` and ``ends`` are room to sort them."""
+    resources, row = len(ask.worker), slot % view.used.shape[0]
+    a, b, free, fits, losses = listed.worker_cost, listed.server_cost, listed.free, listed.fits, listed.losses
+    used, capacity, worker, server = view.used, view.capacity, ask.worker, ask.server
     # One loop: indexing with arrays takes several times as long.
-    for i in range(n):
-        machine = machines[i]
+    for i in range(count):
+        machine = np.uint64(machines[i])
+        listed.machines[i] = machines[i]
         a[i], b[i] = memo.worker_cost[machine], memo.server_cost[machine]
         fits[i], losses[i] = memo.fits[machine], memo.losses[machine]
         room = memo.alone[machine]
-        alone[i] = room
+        listed.alone[i] = room
         for r in range(resources):
-            left = capacity[machine, r] - used[machine, r]
+            left = capacity[machine, r] - used[row, machine, r]
             free[i, r] = left
             if server[r] > 0.0:
                 # As ``_fit_beside`` says.
                 room = min(room, int(np.floor((left - fits[i] * worker[r]) / server[r])))
-        beside[i] = max(room, 0) if losses[i] >= 0 else 0
-    return _Listed(machines, a, b, free, fits, alone, beside, losses, _order(a), _order(b))
+        listed.beside[i] = max(room, 0) if losses[i] >= 0 else 0
+    _sort(a, count, listed.by_a, buckets, ends)
+    _sort(b, count, listed.by_b, buckets, ends)
 
 
 @_compiled
@@ -700,37 +841,53 @@ def _buckets(costs: Floats) -> Ints:
 
 @_compiled
 def _order(costs: Floats) -> Ints:
-    """Return the stable order of costs >= 0: by buckets of their logarithm, several times as fast as ``argsort``."""
+    """Return the stable order of costs >= 0."""
     count = len(costs)
     order = np.empty(count, dtype=np.int64)
-    if count == 0:
-        return order
-    if count <= _FEW:
-        _write_order(costs, count, order)
-        return order
-    buckets = _buckets(costs)
-    ends = np.zeros(count + 1, dtype=np.int64)
-    for bucket in buckets:
-        ends[bucket + 1] += 1
-    if ends.max() > _LARGEST_BUCKET:
-        return np.argsort(costs, kind="mergesort")
-    for bucket in range(count):
-        ends[bucket + 1] += ends[bucket]
-    for i in range(count):
-        order[ends[buckets[i]]] = i
-        ends[buckets[i]] += 1
-    for i in range(1, count):
-        at, j = order[i], i - 1
-        while j >= 0 and costs[order[j]] > costs[at]:
-            order[j + 1] = order[j]
-            j -= 1
-        order[j + 1] = at
+    _sort(costs, count, order, np.empty(count + 1, dtype=np.int64), _ends(count))
     return order
 
 
 @_inlined
+def _sort(costs: Floats, count: int, order: Ints, buckets: Ints, ends: Ints) -> None:
+    """Write the stable order of the first costs >= 0: by buckets of their logarithm, several times as fast as others.
+
+    There are as many buckets as costs. No arrays are made and no other kernel is called, see ``_Room``.
+    """
+    most = 0
+    if count > _FEW:
+        low, high = _bits(np.inf), np.int64(0)
+        for i in range(count):
+            low, high = min(low, _bits(costs[i])), max(high, _bits(costs[i]))
+        shift = 0
+        while (high - low) >> shift >= count:
+            shift += 1
+        for i in range(count + 1):
+            ends[i] = 0
+        for i in range(count):
+            buckets[i] = (_bits(costs[i]) - low) >> shift
+            ends[buckets[i] + 1] += 1
+        for i in range(1, count + 1):
+            most = max(most, ends[i])
+    if count <= _FEW or most > _LARGEST_BUCKET:
+        _write_order(costs, count, order)
+    else:
+        for bucket in range(count):
+            ends[bucket + 1] += ends[bucket]
+        for i in range(count):
+            order[ends[buckets[i]]] = i
+            ends[buckets[i]] += 1
+        for i in range(1, count):
+            at, j = order[i], i - 1
+            while j >= 0 and costs[order[j]] > costs[at]:
+                order[j + 1] = order[j]
+                j -= 1
+            order[j + 1] = at
+
+
+@_inlined
 def _write_order(costs: Floats, count: int, order: Ints) -> None:
-    """Write the stable order of the first ``count`` costs, without making arrays."""
+    """Write the stable order of the first ``count`` costs, as ``_sort``: by insertion, at ever shorter steps."""
     if count <= _FEW:
         for i in range(count):
             j = i - 1
@@ -738,14 +895,18 @@ def _write_order(costs: Floats, count: int, order: Ints) -> None:
                 order[j + 1] = order[j]
                 j -= 1
             order[j + 1] = i
-        return
-    for i in range(count):
-        order[i] = i
-    for root in range(count // 2 - 1, -1, -1):
-        _sift(costs, order, count, root, -1.0)
-    for last in range(count - 1, 0, -1):
-        order[0], order[last] = order[last], order[0]
-        _sift(costs, order, last, np.int64(0), -1.0)
+    else:
+        for i in range(count):
+            order[i] = i
+        step = count // 2
+        while step > 0:
+            for i in range(step, count):
+                at, j = order[i], i - step
+                while j >= 0 and (costs[order[j]] > costs[at] or (costs[order[j]] == costs[at] and order[j] > at)):
+                    order[j + step] = order[j]
+                    j -= step
+                order[j + step] = at
+            step = step // 2
 
 
 @_compiled
@@ -773,17 +934,19 @@ def _cheapest(costs: Floats, fits: Ints, workers: int, machines: int) -> Ints:
     return some[:found]
 
 
-@_compiled
-def _worths(costs: Floats, fits: Ints, ask: Ask) -> Floats:
-    """Return the distinct worths x of a worker slot to try on many machines; A and what fits, by rising A, are given.
+@_inlined
+def _worths(costs: Floats, fits: Ints, some: Ints, count: int, ask: Ask, worths: Floats) -> int:
+    """Write the distinct worths x of a worker slot to try on many machines: of the first of some by rising A.
 
     They are the A at which half of the most workers are placed, all of them, and ten times that at which servers have
-    taken what they can: about what a place is worth, and more than any.
+    taken what they can: about what a place is worth, and more than any. Returned is how many there are, up to 3.
     """
     half, most_machines, needed = (ask.most_workers + 1) // 2, ask.most_workers + ask.most_servers, _needed(ask)
-    worths = np.zeros(3)
+    for i in range(3):
+        worths[i] = 0.0
     held, holding, last = 0, 0, 0.0
-    for i in range(len(costs)):
+    for j in range(count):
+        i = some[j]
         if held >= needed or holding >= most_machines:
             break
         if fits[i] == 0:
@@ -801,7 +964,7 @@ def _worths(costs: Floats, fits: Ints, ask: Ask) -> Floats:
         if worths[i] > worths[found - 1]:
             worths[found] = worths[i]
             found += 1
-    return worths[:found]
+    return found
 
 
 @_compiled
@@ -882,7 +1045,7 @@ def _short(useful: _Useful, ask: Ask, worths: Floats, workers_first: bool) -> _S
     return _Short(machines[marks], a[first[-1]])
 
 
-@_compiled
+@_inlined
 def _needed(ask: Ask) -> int:
     """Return how many places of workers are enough for all workers and for what servers take."""
     taken = 0.0
@@ -902,102 +1065,136 @@ def _are_few(useful: _Useful) -> bool:
 
 
 @_compiled
-def _short_for_all(view: LedgerView, level: int, useful: _Useful, ask: Ask, likely: Floats) -> tuple[_Short, Floats]:
+def _short_for_all(
+    view: LedgerView, level: int, useful: _Useful, ask: Ask, likely: Floats, scratch: _Scratch
+) -> tuple[_Short, Floats]:
     """Return the machines of a domain of a level that all sweeps get to, and the worths of the server-first ones.
 
-    ``useful`` has them by their index, what is returned is in the order of ties. ``likely`` is as in ``_Memo``.
+    ``useful`` has them by their index, what is returned is in the order of ties. ``likely`` is as in ``_Memo``. Both
+    may be in ``scratch``.
     """
     a, fits = useful.worker_cost, useful.fits
     most = ask.most_workers + ask.most_servers
     total = 0
     for i in range(len(a)):
         total += fits[i]
-    worths = np.empty(0)
+    levels = np.empty(5)
+    worths = levels[:0]
     if _are_few(useful):
         if ask.most_servers > 0:
-            levels = np.empty(5)
             worths = levels[: _worths_of_few(a, fits, useful.weights, _order(a), levels)]
     else:
         if level <= _LEVELS_AT_ONCE and total > _needed(ask):
-            found, worths = _short_at_once(useful, ask, likely)
-            if len(found.machines) > 0:
-                if level < 2:
-                    return found, worths
-                turns = _turns(view, useful, most)
-                return _Short(_in_turn(view.domains[1], found.machines, turns), found.cutoff), worths
+            known, count, found = np.int64(0), np.int64(-1), np.int64(0)
+            while count < 0 and known < 4:
+                count, found = _short_at_once(useful, ask, likely, known, scratch)
+                if count < 0:
+                    known = _settled(useful, likely, -count, scratch)
+            if count > 0:
+                machines = scratch.entries[:count]
+                if level == 2:
+                    machines = _in_turn(view.domains[1], machines, _turns(view, useful, most))
+                return _Short(machines, likely[0]), scratch.worths[:found]
+            worths = scratch.worths[:found]
         elif ask.most_servers > 0:
             first = _cheapest(a, fits, _needed(ask), most)
-            worths = _worths(a[first], fits[first], ask)
-    found = _short(_part(view, level, useful, most), ask, worths, np.bool_(True))
-    return found, worths
+            worths = levels[: _worths(a, fits, first, len(first), ask, levels)]
+    found_few = _short(_part(view, level, useful, most), ask, worths, np.bool_(True))
+    return found_few, worths
 
 
 @_compiled
-def _short_at_once(useful: _Useful, ask: Ask, likely: Floats) -> tuple[_Short, Floats]:
+def _settled(useful: _Useful, likely: Floats, turn: int, scratch: _Scratch) -> int:
+    """Find a cost that ``_short_at_once`` lacks, the first, second or third; return ``turn``."""
+    costs, amounts = useful.worker_cost, useful.fits
+    if turn > 1:
+        amounts = scratch.holds[: len(costs)]
+        costs = useful.server_cost if turn == 2 else scratch.price[: len(costs)]
+    likely[turn - 1] = _up_to(costs, amounts, scratch.wanted[0], scratch.wanted[1])
+    return turn
+
+
+@_compiled
+def _short_at_once(useful: _Useful, ask: Ask, likely: Floats, known: int, scratch: _Scratch) -> tuple[int, int]:
     """Do as ``_short`` does for all sweeps, whatever the order of ties, and leave in a few more; and find the worths.
 
     All that is needed are costs up to which there are enough machines; those of the slot before nearly always do, and
-    are written over. None are returned where ties make it more than is worth it.
+    are written over. The first ``known`` of them were found for this slot. Where the next one does not do, returned is
+    -1, -2 or -3 for which it is, and ``scratch`` says what for. Else ``scratch.entries`` are the machines, and
+    ``scratch.worths`` the worths, and returned is how many there are: no machines where ties make it more than is worth
+    it.
     """
     machines, a, b, fits, losses = useful.machines, useful.worker_cost, useful.server_cost, useful.fits, useful.losses
     most_workers, most_servers = ask.most_workers, ask.most_servers
+    marks, some, entries, holds, keys = scratch.marks, scratch.some, scratch.entries, scratch.holds, scratch.price
     n = len(machines)
-    likely[0] = _enough(a, fits, _needed(ask), most_workers + most_servers, likely[0])
-    cutoff = likely[0]
-    marks, some = np.empty(n, dtype=np.bool_), np.empty(n + 1, dtype=np.int64)
-    held = 0
-    for i in range(n):
-        marks[i] = (a[i] <= cutoff) & (fits[i] > 0)
-        some[held] = i
-        held += marks[i]
-    worths = np.empty(0)
+    lacking = 0
+    held, found, count = 0, 0, 0
     wanted = most_workers + most_servers
-    if most_servers > 0:
-        some = some[:held]
-        some = some[_order(a[some])]
-        worths = _worths(a[some], fits[some], ask)
-        # Machines that workers fill, whichever of equal ones come first: all others cost more.
-        last = worths[min(1, len(worths) - 1)]
-        full = 0
-        for i in some:
-            full += a[i] <= last
-        keys, holds = np.empty(n), np.empty(n, dtype=np.int64)
+    if known < 1 and not _does(a, fits, n, _needed(ask), wanted, likely, np.int64(0), scratch.wanted):
+        lacking = -1
+    if lacking == 0:
+        cutoff = likely[0]
         for i in range(n):
-            holds[i] = losses[i] >= 0
-        # Where places are worth no more than the dearest of those machines, only these can be passed over.
-        up_to = _enough(b, holds, most_servers + full, most_servers + full, likely[1])
-        likely[1] = up_to
+            marks[i] = (a[i] <= cutoff) & (fits[i] > 0)
+            some[held] = i
+            held += marks[i]
+        full = 0
+        if most_servers > 0:
+            for j in range(held):
+                keys[j] = a[some[j]]
+            _sort(keys, held, entries, scratch.buckets, scratch.ends)
+            for j in range(held):
+                entries[j] = some[entries[j]]
+            found = _worths(a, fits, entries, held, ask, scratch.worths)
+            # Machines that workers fill, whichever of equal ones come first: all others cost more.
+            last = scratch.worths[min(1, found - 1)]
+            for j in range(held):
+                full += a[some[j]] <= last
+            for i in range(n):
+                holds[i] = losses[i] >= 0
+            # Where places are worth no more than the dearest of those machines, only these can be passed over.
+            most = most_servers + full
+            if known < 2 and not _does(b, holds, n, most, most, likely, np.int64(1), scratch.wanted):
+                lacking = -2
+    if lacking == 0 and most_servers > 0:
+        up_to, x = likely[1], scratch.worths[found - 1]
         for i in range(n):
             marks[i] |= (b[i] <= up_to) & (holds[i] > 0)
-        x = worths[-1]
         for i in range(n):
             worth = x - a[i]
             keys[i] = b[i] + (worth if worth > 0.0 else 0.0) * losses[i]
-        up_to = _enough(keys, holds, most_servers, most_servers, likely[2])
-        likely[2] = up_to
+        if known < 3 and not _does(keys, holds, n, most_servers, most_servers, likely, np.int64(2), scratch.wanted):
+            lacking = -3
+        up_to = likely[2]
         for i in range(n):
             marks[i] |= (keys[i] <= up_to) & (holds[i] > 0)
         wanted += full + most_servers
-    chosen = np.flatnonzero(marks)
-    if len(chosen) > 2 * wanted + _FEW:
-        return _Short(machines[:0], cutoff), worths
-    return _Short(machines[chosen], cutoff), worths
+    if lacking == 0:
+        for i in range(n):
+            entries[count] = machines[i]
+            count += marks[i]
+        count = 0 if count > 2 * wanted + _FEW else count
+    return lacking if lacking < 0 else count, found
 
 
-@_compiled
-def _enough(costs: Floats, amounts: Ints, wanted: int, machines: int, likely: float) -> float:
-    """Return a cost up to which entries hold so much, or so many of them hold any, and not much more; ``likely`` if so.
+@_inlined
+def _does(
+    costs: Floats, amounts: Ints, n: int, wanted: int, machines: int, likely: Floats, turn: int, asked: Ints
+) -> bool:
+    """Look for a cost near ``likely`` up to which entries hold so much, or so many of them any, and not much more.
 
-    It is +inf if all are not enough.
+    It is written over ``likely``. Returned is whether there is one; what for is written to ``asked``.
     """
     most, most_machines = _loosely(wanted), _loosely(machines)
-    low, high = 0.0, np.inf
-    at = likely
-    for _ in range(_STEPS if likely < np.inf else 0):
+    asked[0], asked[1] = wanted, machines
+    low, high, at, found = 0.0, np.inf, likely[turn], False
+    tries = _STEPS if at < np.inf else 0
+    while tries > 0 and not found:
+        tries -= 1
         held, holding = 0, 0
-        for i in range(len(costs)):
-            cost, amount = costs[i], amounts[i]
-            here = amount if cost <= at else 0
+        for i in range(n):
+            here = amounts[i] if costs[i] <= at else 0
             held += here
             holding += here > 0
         if held < wanted and holding < machines:
@@ -1005,13 +1202,24 @@ def _enough(costs: Floats, amounts: Ints, wanted: int, machines: int, likely: fl
         elif held > most and holding > most_machines:
             high = at
         else:
-            return at
-        if high == np.inf:
-            at *= _STEP
-        elif low == 0.0:
-            at /= _STEP
-        else:
-            at = np.sqrt(low) * np.sqrt(high)
+            found = True
+        if not found:
+            if high == np.inf:
+                at *= _STEP
+            elif low == 0.0:
+                at /= _STEP
+            else:
+                at = np.sqrt(low) * np.sqrt(high)
+    likely[turn] = at
+    return found
+
+
+@_compiled
+def _up_to(costs: Floats, amounts: Ints, wanted: int, machines: int) -> float:
+    """Return a cost up to which entries hold so much, or so many of them hold any, and not much more.
+
+    It is +inf if all are not enough.
+    """
     some = np.empty(len(costs))
     some_amounts = np.empty(len(costs), dtype=np.int64)
     count, total = 0, 0
@@ -1022,11 +1230,12 @@ def _enough(costs: Floats, amounts: Ints, wanted: int, machines: int, likely: fl
             count += 1
     if total < wanted and count < machines:
         return np.inf
+    most, most_machines = _loosely(wanted), _loosely(machines)
     first = _cheapest(some[:count], some_amounts[:count], (wanted + most) // 2, (machines + most_machines) // 2)
     return float(some[first[-1]])
 
 
-@_compiled
+@_inlined
 def _loosely(count: int) -> int:
     """Return a number that is not much more: so many are no reason to look for fewer."""
     return count + int(_LOOSELY * np.sqrt(count)) + _LOOSELY
@@ -1034,37 +1243,42 @@ def _loosely(count: int) -> int:
 
 @_compiled
 def _inside(
-    view: LedgerView, slot: int, ask: Ask, useful: _Useful, listed: _Listed, cutoff: float, costs: Floats, where: Ints
+    view: LedgerView,
+    slot: int,
+    ask: Ask,
+    useful: _Useful,
+    listed: _Listed,
+    cutoff: float,
+    memo: _Memo,
+    costs: Floats,
+    where: Ints,
 ) -> None:
-    """Write the cost of the cheapest single machine of each configuration, closed form, and which one it is.
+    """Write the cost of the cheapest single machine of each configuration, closed form, and which one it is, (., K).
 
     Machines that are not ``listed`` have an A of at least ``cutoff``.
     """
-    used, capacity = view.used[slot % view.used.shape[0]], view.capacity
-    where[:] = -1
-    costs[:] = np.inf
+    used, capacity, row = view.used, view.capacity, slot % view.used.shape[0]
     machines, worker_cost, server_cost = useful.machines, useful.worker_cost, useful.server_cost
     fits, alone, losses, worker, server = useful.fits, useful.alone, useful.losses, ask.worker, ask.server
     by_a, listed_a, listed_b = listed.by_a, listed.worker_cost, listed.server_cost
-    some = np.empty(len(machines) + 1, dtype=np.int64)
+    some = memo.scratch.some
     no_servers = np.int64(len(ask.servers) == 0 or ask.servers[0] == 0)
-    # B of the cheapest machine, and of the cheapest that may not be listed. The bits of numbers that are not negative
-    # rise as they do, and the least of whole numbers is found several at a time.
-    bits, ends = server_cost.view(np.int64), np.full(2, np.inf)
-    bits_of_ends = ends.view(np.int64)
-    most, least, least_beyond, never = 0, bits_of_ends[0], bits_of_ends[0], bits_of_ends[0]
+    # B of the cheapest machine, and of the cheapest that may not be listed: the least of whole numbers is found several
+    # at a time.
+    never = _bits(np.inf)
+    most, least, least_beyond = 0, never, never
     for i in range(len(machines)):
         able = (fits[i] > 0) & ((no_servers > 0) | (losses[i] >= 0))
         most = max(most, fits[i] if able else 0)
-        here = bits[i] if able else never
+        here = _bits(server_cost[i]) if able else never
         least = min(least, here)
         least_beyond = min(least_beyond, here if worker_cost[i] >= cutoff else never)
-    bits_of_ends[0], bits_of_ends[1] = least, least_beyond
-    cheapest, cheapest_beyond = ends[0], ends[1]
+    cheapest, cheapest_beyond = _number(least), _number(least_beyond)
     # So many, or more, of both fit on no machine.
     too_many, beside_these = most + 1, 0
-    for k in range(len(costs)):
+    for k in range(len(ask.workers)):
         workers, servers = ask.workers[k], ask.servers[k]
+        costs[0, k], where[0, k] = np.inf, -1
         if workers > most or (workers >= too_many and servers >= beside_these):
             continue
         best, best_at = np.inf, -1
@@ -1081,20 +1295,22 @@ def _inside(
                 if able:
                     best, best_at = cost, listed.machines[i]
         count = 0
-        for i in range(len(machines) if cutoff * workers + cheapest_beyond * servers <= best and cutoff < np.inf else 0):
+        beyond = cutoff < np.inf and cutoff * workers + cheapest_beyond * servers <= best
+        for i in range(len(machines) if beyond else 0):
             # Written before it is known whether it counts: this way nothing has to be foretold.
             some[count] = i
             cost = worker_cost[i] * workers + server_cost[i] * servers
             count += (cost <= best) & (fits[i] >= workers) & (alone[i] >= servers)
-        for i in some[:count]:
+        for j in range(count):
+            i = some[j]
             machine, cost = machines[i], worker_cost[i] * workers + server_cost[i] * servers
             if cost < best or (cost == best and machine < best_at):
                 able = servers == 0 or workers <= fits[i] - losses[i]
                 for r in range(len(worker) if able and servers > 0 else 0):
-                    able &= capacity[machine, r] - used[machine, r] - workers * worker[r] >= servers * server[r]
+                    able &= capacity[machine, r] - used[row, machine, r] - workers * worker[r] >= servers * server[r]
                 if able:
                     best, best_at = cost, machine
-        costs[k], where[k] = best, best_at
+        costs[0, k], where[0, k] = best, best_at
         if best_at < 0:
             too_many, beside_these = workers, servers
 
@@ -1552,8 +1768,25 @@ def _across(
 
     ``useful`` has all machines of the domain, ``listed`` those that sweeps get to.
     """
-    if not _swept(listed, ask, worths, floor, limits, costs, better, room):
-        return
+    if _swept(listed, ask, worths, floor, limits, costs, better, room):
+        _packed(view, slot, level, ask, memo, useful, listed, floor, limits, costs, better)
+
+
+@_compiled
+def _packed(
+    view: LedgerView,
+    slot: int,
+    level: int,
+    ask: Ask,
+    memo: _Memo,
+    useful: _Useful,
+    listed: _Listed,
+    floor: Floats,
+    limits: Floats,
+    costs: Floats,
+    better: Floats,
+) -> None:
+    """Find a packing of what is of use and no sweep found."""
     whole = listed
     if len(listed.machines) < len(useful.machines):
         # Some of them may hold nothing.
@@ -2008,7 +2241,8 @@ def _costs_at(
     limits = lower.copy()
     workers, servers = ask.workers.astype(np.float64), ask.servers.astype(np.float64)
     pairs, shares, levels = np.zeros((2, 2)), _shares(ask), np.empty(5)
-    room = _room((domains.ends - domains.begins).max() if len(domains.begins) > 0 else 0)
+    largest = (domains.ends - domains.begins).max() if len(domains.begins) > 0 else 0
+    room, inner = _room(largest), _list(largest, len(ask.worker))
     used = view.used[slot % view.used.shape[0]]
     found = False
     # Those first that are likely to be the cheapest.
@@ -2027,7 +2261,8 @@ def _costs_at(
         ):
             continue
         holding, weights = _holding(useful, begin, end)
-        listed = _listed(view, slot, ask, memo, holding)
+        _write_list(view, slot, ask, memo, holding, len(holding), inner, memo.scratch.buckets, memo.scratch.ends)
+        listed = _first(inner, len(holding))
         if not _domain_floor(listed, ask, limits, floor) or not _has_enough(listed, ask, limits, floor):
             continue
         if exact is not None:
@@ -2040,7 +2275,7 @@ def _costs_at(
                 _pack(listed, ask, here, better, (here == np.inf) & (floor < limits), np.int64(-1))
         else:
             part = _slice(useful, begin, end)
-            short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf))
+            short, worths = _short_for_all(view, level, part, ask, np.full(3, np.inf), memo.scratch)
             listed = _listed(view, slot, ask, memo, short.machines)
             _across(view, slot, level, ask, memo, part, listed, worths, floor, limits, here, better, room)
         found = True
@@ -2097,39 +2332,41 @@ def _ceilings(ask: Ask, costs: Floats, ceiling: Ceiling, ceilings: Floats) -> No
 @_compiled
 def _curve(
     ask: Ask,
+    trained_by: Floats,
     costs: Floats,
     ceilings: Floats,
     where: Ints,
     better: Floats,
+    begin: int,
     samples: Floats,
     least_costs: Floats,
     choices: Ints,
     ways: Floats,
 ) -> int:
-    """Keep what no other configuration beats and is below its ceiling: write rising samples and costs, return how many.
+    """Keep what no other configuration beats and is below its ceiling: write rising samples and costs, return the end.
 
-    What would be beaten by a choice that is left out is above its own ceiling too, being no cheaper for less.
+    What would be beaten by a choice that is left out is above its own ceiling too, being no cheaper for less. Given are
+    samples, costs, ceilings and domains of each choice, (L K,); written is from ``begin`` on.
     """
-    kept = 0
+    kept = begin
     least = np.inf
-    flat_costs, flat_samples, flat = costs.reshape(-1), ask.samples.reshape(-1), ceilings.reshape(-1)
     for at in range(len(ask.order) - 1, -1, -1):
         choice = ask.order[at]
-        trained = flat_samples[choice]
-        if flat_costs[choice] < least and trained > 0.0 and flat_costs[choice] < flat[choice]:
-            least = flat_costs[choice]
-            if kept > 0 and samples[kept - 1] == trained:
+        trained, cost = trained_by[choice], costs[choice]
+        if cost < least and trained > 0.0 and cost < ceilings[choice]:
+            least = cost
+            if kept > begin and samples[kept - 1] == trained:
                 kept -= 1
             samples[kept], least_costs[kept], choices[kept] = trained, least, choice
             kept += 1
-    for i in range(kept // 2):
-        j = kept - 1 - i
-        samples[i], samples[j] = samples[j], samples[i]
-        least_costs[i], least_costs[j] = least_costs[j], least_costs[i]
-        choices[i], choices[j] = choices[j], choices[i]
-    top = costs.size - len(better)
-    for i in range(kept):
-        ways[i] = better[choices[i] - top] if choices[i] >= top else where.reshape(-1)[choices[i]]
+    for i in range((kept - begin) // 2):
+        here, there = begin + i, kept - 1 - i
+        samples[here], samples[there] = samples[there], samples[here]
+        least_costs[here], least_costs[there] = least_costs[there], least_costs[here]
+        choices[here], choices[there] = choices[there], choices[here]
+    top = len(costs) - len(better)
+    for i in range(begin, kept):
+        ways[i] = better[choices[i] - top] if choices[i] >= top else where[choices[i]]
     return kept
 
 
@@ -2145,6 +2382,7 @@ def _costs(
     all_of_them: bool,
     ceiling: Ceiling,
     ceilings: Floats,
+    floor: Floats,
     costs: Floats,
     where: Ints,
     better: Floats,
@@ -2156,13 +2394,16 @@ def _costs(
     are the machines that sweeps across the whole cluster get to; none where that is not known.
     """
     useful = _useful(view, slot, ask, log_low, log_ratio, memo)
-    top = len(ask.samples) - 1
-    short, worths = _short_for_all(view, top, useful, ask, memo.likely)
-    listed = _listed(view, slot, ask, memo, short.machines)
-    _inside(view, slot, ask, useful, listed, short.cutoff, costs[0], where[0])
-    near: Ints = short.machines
-    costs[1:] = np.inf
-    costs[top] = np.inf
+    top, scratch = len(ask.samples) - 1, memo.scratch
+    short, worths = _short_for_all(view, top, useful, ask, memo.likely, scratch)
+    count = len(short.machines)
+    _write_list(view, slot, ask, memo, short.machines, count, scratch.listed, scratch.buckets, scratch.ends)
+    listed = _first(scratch.listed, count)
+    _inside(view, slot, ask, useful, listed, short.cutoff, memo, costs, where)
+    near: Ints = listed.machines
+    for level in range(1, top + 1):
+        for k in range(len(ask.workers)):
+            costs[level, k] = np.inf
     where[top] = 0
     if ask.useful[top]:
         if exact is not None:
@@ -2170,31 +2411,33 @@ def _costs(
             part = _part(view, top, useful, ask.most_workers + ask.most_servers)
             _across_exactly(_listed(view, slot, ask, memo, part.machines), ask, costs[top])
         else:
-            floor = np.zeros(len(ask.workers))
-            _ceilings(ask, costs, ceiling, ceilings)
+            floor[:] = 0.0
+            if ceiling.high < np.inf:
+                _ceilings(ask, costs, ceiling, ceilings)
             # Of the machines with the least A and B, as many as any configuration needs are listed.
-            if ceiling.high == np.inf or _domain_floor(listed, ask, ceilings[top], floor):
-                room = _room(len(listed.machines))
-                _across(
-                    view, slot, top, ask, memo, useful, listed, worths, floor, ceilings[top], costs[top], better, room
-                )
-    _ceilings(ask, costs, ceiling, ceilings)
-    limits = np.full(ask.samples.shape, np.inf)
-    if not all_of_them:
-        # What trains as much across the whole cluster for less keeps a configuration off the curve.
-        least = np.inf
-        for choice in ask.order[::-1]:
-            level, k = choice // len(ask.workers), choice % len(ask.workers)
-            limits[level, k] = least
-            if level == top:
-                least = min(least, costs[top, k])
-    lower = np.empty(len(ask.workers))
-    for level in range(1, top):
-        for k in range(len(lower)):
-            limits[level, k] = min(limits[level, k], costs[level - 1, k])
-            limits[level + 1, k] = min(limits[level + 1, k], limits[level, k])
-            lower[k] = min(limits[level, k], ceilings[level, k])
-        _costs_at(view, slot, level, ask, memo, useful, exact, lower, costs[level], where[level])
+            if (ceiling.high == np.inf or _domain_floor(listed, ask, ceilings[top], floor)) and _swept(
+                listed, ask, worths, floor, ceilings[top], costs[top], better, scratch.room
+            ):
+                _packed(view, slot, top, ask, memo, useful, listed, floor, ceilings[top], costs[top], better)
+    if ceiling.high < np.inf:
+        _ceilings(ask, costs, ceiling, ceilings)
+    if top > 1:
+        limits = np.full(ask.samples.shape, np.inf)
+        if not all_of_them:
+            # What trains as much across the whole cluster for less keeps a configuration off the curve.
+            least = np.inf
+            for choice in ask.order[::-1]:
+                level, k = choice // len(ask.workers), choice % len(ask.workers)
+                limits[level, k] = least
+                if level == top:
+                    least = min(least, costs[top, k])
+        lower = np.empty(len(ask.workers))
+        for level in range(1, top):
+            for k in range(len(lower)):
+                limits[level, k] = min(limits[level, k], costs[level - 1, k])
+                limits[level + 1, k] = min(limits[level + 1, k], limits[level, k])
+                lower[k] = min(limits[level, k], ceilings[level, k])
+            _costs_at(view, slot, level, ask, memo, useful, exact, lower, costs[level], where[level])
     return near
 
 
@@ -2229,7 +2472,9 @@ def _curves(
     least_costs = np.empty(count * most)
     choices = np.empty(count * most, dtype=np.int64)
     ways = np.empty(count * most)
-    ceilings = np.empty(ask.samples.shape)
+    ceilings, floor = np.full(ask.samples.shape, np.inf), np.empty(len(ask.workers))
+    flat_samples, flat_costs = ask.samples.reshape(-1), costs.reshape(-1)
+    flat_where, flat_ceilings = where.reshape(-1), ceilings.reshape(-1)
     better[:] = np.nan
     starts = np.zeros(count + 1, dtype=np.int64)
     near = np.empty(count * _LONGEST_HINT, dtype=np.int32)
@@ -2248,15 +2493,25 @@ def _curves(
             all_of_them,
             ceiling,
             ceilings,
+            floor,
             costs,
             where,
             better,
         )
-        at = offsets[i]
-        offsets[i + 1] = at
+        offsets[i + 1] = offsets[i]
         if not all_of_them:
-            offsets[i + 1] += _curve(
-                ask, costs, ceilings, where, better, samples[at:], least_costs[at:], choices[at:], ways[at:]
+            offsets[i + 1] = _curve(
+                ask,
+                flat_samples,
+                flat_costs,
+                flat_ceilings,
+                flat_where,
+                better,
+                offsets[i],
+                samples,
+                least_costs,
+                choices,
+                ways,
             )
         starts[i + 1] = starts[i]
         if len(listed) <= _LONGEST_HINT:
@@ -2395,7 +2650,7 @@ def _place(
     group, at = _group(ask, k)
     if level == top and len(near) > 0 and way >= -1.0:
         machines = near.astype(np.int64)
-        _look(view, slot % view.used.shape[0], machines, ask, log_low, log_ratio, memo)
+        _look(view, slot % view.used.shape[0], machines, len(machines), ask, log_low, log_ratio, memo)
         part = _listed(view, slot, group, memo, machines)
         workers_at, servers_at = _place_swept(part, group, at, way)
         at_once: tuple[Ints, Ints, Ints] = _in_use(part, workers_at, servers_at)
@@ -2413,7 +2668,7 @@ def _place(
     else:
         if np.isnan(way):
             costs, better = np.empty(len(group.workers)), np.empty(len(group.workers))
-            short, worths = _short_for_all(view, level, useful, group, np.full(3, np.inf))
+            short, worths = _short_for_all(view, level, useful, group, np.full(3, np.inf), memo.scratch)
             part = _listed(view, slot, group, memo, short.machines)
             anything, unlimited = np.zeros(len(costs)), np.full(len(costs), np.inf)
             room = _room(len(part.machines))
@@ -2682,7 +2937,7 @@ def curve(ask: Ask, costs: Floats) -> tuple[Floats, Floats, Ints]:
     """
     most = ask.samples.size
     samples, least_costs, choices = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
-    where, better = np.empty(ask.samples.shape, dtype=np.int64), np.empty(len(ask.workers))
-    ceilings = np.full(ask.samples.shape, np.inf)
-    kept = _curve(ask, costs, ceilings, where, better, samples, least_costs, choices, np.empty(most))
+    where, better, ways = np.empty(most, dtype=np.int64), np.empty(len(ask.workers)), np.empty(most)
+    flat_samples, flat_costs, unlimited = ask.samples.reshape(-1), costs.reshape(-1), np.full(most, np.inf)
+    kept = _curve(ask, flat_samples, flat_costs, unlimited, where, better, 0, samples, least_costs, choices, ways)
     return samples[:kept], least_costs[:kept], choices[:kept]
