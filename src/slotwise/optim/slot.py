@@ -781,14 +781,9 @@ def _listed(view: LedgerView, slot: int, ask: Ask, memo: _Memo, machines: Ints) 
     """List machines, in the order given."""
     count = len(machines)
     listed: _Listed = _list(count, len(ask.worker))
-    _write_list(view, slot, ask, memo, machines, count, listed, np.empty(count + 1, dtype=np.int64), _ends(count))
+    places = np.empty((2, count + 1), dtype=np.int64)
+    _write_list(view, slot, ask, memo, machines, count, listed, places[0], places[1])
     return listed
-
-
-@_compiled
-def _ends(count: int) -> Ints:
-    """Return room for a sort of so many."""
-    return np.empty(count + 1, dtype=np.int64)
 
 
 @_compiled
@@ -844,7 +839,8 @@ def _order(costs: Floats) -> Ints:
     """Return the stable order of costs >= 0."""
     count = len(costs)
     order = np.empty(count, dtype=np.int64)
-    _sort(costs, count, order, np.empty(count + 1, dtype=np.int64), _ends(count))
+    places = np.empty((2, count + 1), dtype=np.int64)
+    _sort(costs, count, order, places[0], places[1])
     return order
 
 
@@ -1086,7 +1082,7 @@ def _short_for_all(
     else:
         if level <= _LEVELS_AT_ONCE and total > _needed(ask):
             known, count, found = np.int64(0), np.int64(-1), np.int64(0)
-            while count < 0 and known < 4:
+            while count < 0:
                 count, found = _short_at_once(useful, ask, likely, known, scratch)
                 if count < 0:
                     known = _settled(useful, likely, -count, scratch)
