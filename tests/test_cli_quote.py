@@ -75,6 +75,22 @@ def test_words(capsys: pytest.CaptureFixture[str], job: Path) -> None:
         assert part in text
 
 
+def test_a_hopeless_deadline_is_told_the_soonest_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    spec = "epochs: 1, samples: 120000, batchSize: 4, gradientMB: 100, secondsPerSample: 0.1, maxWorkers: 2"
+    worth = "worker: {resources: {gpu: 1}}, utility: {kind: deadline, value: 9, deadline: 10min}"
+    path.write_text(
+        f"apiVersion: slotwise/v1\nkind: TrainingJob\nmetadata: {{name: late}}\nspec: {{{spec}, {worth}}}\n"
+    )
+    assert main(["quote", str(path), "--cluster", "1x2"]) == 0
+    told = capsys.readouterr().out.splitlines()[0]
+    # One worker is cheaper, and takes 12,000 s; two take 6,480 s.
+    assert told.startswith(
+        "late: rejected, no time left; the best plan would be done within 3 h 20 min (slot 19), worth 0"
+    )
+    assert told.endswith("; the soonest it could be done is within 1 h 50 min (slot 10)")
+
+
 def test_a_job_of_a_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = str(EXAMPLES / "jobs.yaml")
     found = answered(capsys, jobs, "--cluster", CLUSTER, "--job", "bert-finetune")

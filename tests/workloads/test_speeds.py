@@ -95,7 +95,8 @@ def test_bad_own_rows_are_refused_with_file_and_line(write: Write, row: str, wor
 
 
 @pytest.mark.parametrize(
-    ("placement", "words"), [("12", "3"), ("20", "digits"), ("rack", "digits"), ("-2", "digits"), ("²", "digits")]
+    ("placement", "words"),
+    [("12", "3"), ("20", "digits"), ("rack", "such as a rack, by its bandwidth"), ("-2", "digits"), ("²", "digits")],
 )
 def test_placements_must_be_digits_that_add_up(write: Write, placement: str, words: str) -> None:
     path = write("workers,samples_per_second,batch,placement", f"2,50,100,{placement}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -66,6 +67,9 @@ def _answer(found: Quote) -> str:
     )
     if found.reason is None:
         return f"{job.id}: admitted, {what}"
+    last = math.ceil(min(size.seconds for size in found.sizes) / found.slot_seconds) - 1
+    if last < plan.schedule.completion:
+        what += f"; the soonest it could be done is within {duration((last + 1) * found.slot_seconds)} (slot {last})"
     return f"{job.id}: rejected, {found.reason}; the best plan would be {what}"
 
 

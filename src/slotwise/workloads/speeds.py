@@ -297,11 +297,11 @@ def _positive(field: Field, noun: str = "a number") -> float:
     return value
 
 
-def _digits(field: Field, others: str = "") -> tuple[int, int]:
-    """Read a placement; return its workers and machines. ``others`` says what else the field may be."""
+def _digits(field: Field, others: str = "", instead: str = "") -> tuple[int, int]:
+    """Read a placement; return its workers and machines. ``others`` and ``instead`` say what else there may be."""
     text = field.text()
     if not (text.isascii() and text.isdigit()) or "0" in text:
-        field.refuse(f"{others}workers on each machine as digits 1 ... 9, such as 44")
+        field.refuse(f"{others}workers on each machine as digits 1 ... 9, such as 44{instead}")
     return sum(map(int, text)), len(text)
 
 
@@ -331,7 +331,9 @@ def _own(
             if place.value in ("machine", "cluster"):
                 inside = place.value == "machine"
             else:
-                placed, machines = _digits(place, "machine, cluster or ")
+                placed, machines = _digits(
+                    place, "machine, cluster or ", "; another level, such as a rack, by its bandwidth"
+                )
                 if placed != workers:
                     place.refuse(f"the places of {counted(workers, 'worker')}", f"{place.value} ({placed})")
                 inside = machines == 1
