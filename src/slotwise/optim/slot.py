@@ -1125,7 +1125,7 @@ def _short_at_once(useful: _Useful, ask: Ask, likely: Floats, known: int, scratc
     marks, some, entries, holds, keys = scratch.marks, scratch.some, scratch.entries, scratch.holds, scratch.price
     n = len(machines)
     lacking = 0
-    held, found, count = 0, 0, 0
+    held, found, count = np.int64(0), 0, 0
     wanted = most_workers + most_servers
     if known < 1 and not _does(a, fits, n, _needed(ask), wanted, likely, np.int64(0), scratch.wanted):
         lacking = -1
